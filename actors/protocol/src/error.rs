@@ -1,0 +1,73 @@
+//! Whose fault it was: the client's ([`InvalidParameter`]), the moment's ([`RejectReason`]) or the
+//! operation's ([`Fault`]). The HTTP surface turns each into a status; nothing here knows HTTP.
+
+use alloc::string::String;
+use thiserror::Error;
+
+/// A request parameter that cannot be served. The client's to mend.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[error("{param}: {reason}")]
+pub struct InvalidParameter {
+    /// The parameter's name as the client spells it, with dots and brackets for nesting.
+    pub param: String,
+    /// What is wrong with it, with the value and the bound.
+    pub reason: String,
+}
+
+/// Why the scheduler did not take a sequence. Sending the same request later may succeed, except for
+/// [`RejectReason::TooLong`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RejectReason {
+    /// The queue is at its bound.
+    #[error("the queue is full ({limit} requests are waiting)")]
+    QueueFull {
+        /// The bound of the queue.
+        limit: u32,
+    },
+    /// The server finishes what it has and takes nothing new.
+    #[error("the server is shutting down")]
+    Draining,
+    /// No model is loaded and stepping yet.
+    #[error("the model is not ready")]
+    NotReady,
+    /// Prompt and requested tokens exceed what one sequence may hold.
+    #[error(
+        "prompt of {prompt_tokens} tokens and max_tokens of {max_tokens} exceed the context of {max_model_len}"
+    )]
+    TooLong {
+        /// Length of the prompt in tokens.
+        prompt_tokens: u32,
+        /// Tokens asked for.
+        max_tokens: u32,
+        /// The most tokens that a sequence may hold.
+        max_model_len: u32,
+    },
+    /// The prompt holds no token, so there is nothing to predict from.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+}
+
+/// An operation that failed through no fault of the client.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Fault {
+    /// A model could not be loaded.
+    #[error("cannot load the model: {message}")]
+    Load {
+        /// The cause, naming the file or tensor.
+        message: String,
+    },
+    /// A step did not complete.
+    #[error("the engine failed in {step}: {message}")]
+    Step {
+        /// The failed step.
+        step: crate::StepId,
+        /// MLX's or the engine's message.
+        message: String,
+    },
+    /// The executor's thread is gone.
+    #[error("the executor stopped: {message}")]
+    ExecutorLost {
+        /// The panic's or the supervisor's message.
+        message: String,
+    },
+}

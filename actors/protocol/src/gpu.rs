@@ -1,0 +1,129 @@
+//! The executor's contract. Commands arrive on two bounded lanes (urgent before data), events leave by
+//! a sink given at start. `Load`, `Submit` and `Drain` travel on the data lane, `Stats` and `Stop` on the urgent one.
+
+use alloc::string::String;
+
+use crate::{EngineLimits, Fault, StepId, StepOutcome, StepPlan};
+
+/// Capacity of the data lane. The scheduler keeps two steps in flight; the rest is room for `Load` and `Drain`.
+pub const DATA_LANE: usize = 4;
+/// Capacity of the urgent lane. A sender that finds it full waits: the executor looks between steps.
+pub const URGENT_LANE: usize = 8;
+
+/// What the executor may be told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GpuCommand {
+    /// Load a model; answered by `Ready` or `Fault`.
+    Load(LoadRequest),
+    /// Run a step; answered by `StepDone` or `StepFailed`.
+    Submit(StepPlan),
+    /// Report memory and progress; answered by `Stats`.
+    Stats,
+    /// Finish what is in flight, then stop; answered by `Stopped`.
+    Drain,
+    /// Stop after the step that is being evaluated; answered by `Stopped`.
+    Stop,
+}
+
+/// What the executor may say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GpuEvent {
+    /// Part of the weights is in place.
+    Loading {
+        /// Tensors done.
+        done: u32,
+        /// Tensors in all.
+        total: u32,
+    },
+    /// A model is loaded; steps are accepted.
+    Ready(EngineInfo),
+    /// A step completed.
+    StepDone(StepOutcome),
+    /// A step failed, and what it computed is void. Every later step in flight fails too, each with its
+    /// own event, and KV contents of all sequences are lost; the executor itself goes on.
+    StepFailed {
+        /// The step.
+        step: StepId,
+        /// The cause.
+        fault: Fault,
+    },
+    /// Answer to `Stats`.
+    Stats(GpuStats),
+    /// The executor cannot go on: loading failed, or its thread is gone.
+    Fault(Fault),
+    /// The thread ended as it was told.
+    Stopped,
+}
+
+/// What to load, and into how much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadRequest {
+    /// A Hugging Face folder or a GGUF file.
+    pub path: String,
+    /// Where to compute.
+    pub device: DeviceChoice,
+    /// In which type weights are kept.
+    pub weights: WeightDtype,
+    /// Bound on a sequence's length; `None` takes the model's own.
+    pub max_model_len: Option<u32>,
+    /// Sequences that run at once.
+    pub max_num_seqs: u32,
+    /// Tokens of one step.
+    pub max_num_batched_tokens: u32,
+    /// Tokens of one KV block.
+    pub block_size: u32,
+    /// Bytes for KV blocks; `None` lets the executor choose from the memory it finds.
+    pub kv_cache_bytes: Option<u64>,
+}
+
+/// Which device computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// A GPU if MLX finds one, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The GPU; loading fails if there is none.
+    Gpu,
+}
+
+/// In which type weights are kept in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightDtype {
+    /// As stored on a GPU; f32 on the CPU, where MLX is fast for f32 only.
+    #[default]
+    Auto,
+    /// As stored in the file.
+    Stored,
+    /// Dequantised to f32.
+    F32,
+}
+
+/// A loaded model, described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// The family (`model_type`).
+    pub architecture: String,
+    /// The device in words.
+    pub device: String,
+    /// Its bounds.
+    pub limits: EngineLimits,
+    /// Bytes of weights in memory.
+    pub weight_bytes: u64,
+    /// Bytes of KV blocks.
+    pub kv_bytes: u64,
+}
+
+/// The executor's memory and progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuStats {
+    /// Steps completed.
+    pub steps: u64,
+    /// Bytes held by live arrays.
+    pub active_bytes: u64,
+    /// The most that were held at once.
+    pub peak_bytes: u64,
+    /// Bytes kept by MLX for reuse.
+    pub cache_bytes: u64,
+}

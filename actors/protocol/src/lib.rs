@@ -1,0 +1,24 @@
+//! What may cross a thread, and one day a process: ids, requests, steps, limits and errors.
+//!
+//! Everything here is plain owned data. No tensor, handle, lock, channel or closure belongs in this
+//! crate, and nothing here does work beyond checking and describing itself.
+#![no_std]
+
+extern crate alloc;
+
+pub mod error;
+pub mod gpu;
+pub mod ids;
+pub mod limits;
+pub mod random;
+pub mod sampling;
+pub mod sequence;
+pub mod step;
+
+pub use error::{Fault, InvalidParameter, RejectReason};
+pub use gpu::{DeviceChoice, EngineInfo, GpuCommand, GpuEvent, GpuStats, LoadRequest, WeightDtype};
+pub use ids::{BlockId, SequenceId, SlotId, StepId, TenantId, TokenId};
+pub use limits::EngineLimits;
+pub use sampling::SamplingParams;
+pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
+pub use step::{Binding, History, Row, RowOutcome, RowOutput, RowTokens, StepOutcome, StepPlan};

@@ -1,0 +1,25 @@
+//! The bounds that scheduler, executor and HTTP surface agree on.
+
+/// Bounds of one loaded model. Announced by the executor, obeyed by the scheduler, advertised to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineLimits {
+    /// The most tokens (prompt and generated) of one sequence. Never more than the KV memory can hold.
+    pub max_model_len: u32,
+    /// The most sequences that run at once; also the number of slots.
+    pub max_num_seqs: u32,
+    /// The most tokens of one step, over all its rows.
+    pub max_num_batched_tokens: u32,
+    /// Tokens of one KV block.
+    pub block_size: u32,
+    /// KV blocks in all.
+    pub num_blocks: u32,
+    /// Tokens in the vocabulary, as wide as the logits.
+    pub vocab_size: u32,
+}
+
+impl EngineLimits {
+    /// Blocks that hold `tokens` tokens.
+    pub fn blocks_for(&self, tokens: u32) -> u32 {
+        tokens.div_ceil(self.block_size)
+    }
+}

@@ -1,0 +1,80 @@
+//! A sequence as sessions and the scheduler speak of it.
+
+use alloc::vec::Vec;
+
+use crate::{Fault, RejectReason, SamplingParams, SequenceId, TenantId, TokenId};
+
+/// A generation asked for by a session. Already validated against the model's limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSequence {
+    /// Unique for the life of the process.
+    pub id: SequenceId,
+    /// Who is served.
+    pub tenant: TenantId,
+    /// Token ids of the prompt; at least one.
+    pub prompt: Vec<TokenId>,
+    /// How tokens are chosen.
+    pub sampling: SamplingParams,
+    /// The most tokens to generate; at least one. Prompt and this fit the context together.
+    pub max_tokens: u32,
+    /// Tokens that end the sequence. The ending token is delivered too; the session does not print it.
+    pub stop_tokens: Vec<TokenId>,
+    /// Tokens that the session has room for before it grants more.
+    pub credit: u32,
+}
+
+/// What the scheduler tells a session. A stream is any number of `Token`, then exactly one of the others.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SequenceEvent {
+    /// One more token was generated.
+    Token(SampledToken),
+    /// The sequence came to its end.
+    Finished {
+        /// Why.
+        reason: FinishReason,
+        /// What it took.
+        usage: Usage,
+    },
+    /// It was not taken.
+    Rejected(RejectReason),
+    /// It was taken and could not be completed.
+    Failed(Fault),
+}
+
+/// A generated token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SampledToken {
+    /// The token.
+    pub id: TokenId,
+    /// Present if [`SamplingParams::logprobs`] asked for it.
+    pub logprobs: Option<TokenLogprobs>,
+}
+
+/// Natural-log probabilities at one position, of the model's own distribution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLogprobs {
+    /// Of the chosen token.
+    pub chosen: f32,
+    /// Of the most likely tokens, most likely first.
+    pub top: Vec<(TokenId, f32)>,
+}
+
+/// Why a sequence ended by itself. Stop strings are the session's affair: it cancels and says `stop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// A stop token was generated.
+    Stop,
+    /// `max_tokens` were generated.
+    Length,
+}
+
+/// Tokens that a sequence took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the prompt, whether computed or found in the cache.
+    pub prompt_tokens: u32,
+    /// Of these, found in the cache.
+    pub cached_tokens: u32,
+    /// Tokens generated, the ending one included.
+    pub completion_tokens: u32,
+}

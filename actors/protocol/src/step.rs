@@ -1,0 +1,106 @@
+//! A step: one ragged forward over rows of different sequences.
+//!
+//! The scheduler writes a [`StepPlan`], the executor answers with a [`StepOutcome`]. Step N+1 may be
+//! submitted before the outcome of N is read: a row then names its input as [`RowTokens::Sampled`],
+//! a token that only the device knows yet.
+
+use alloc::vec::Vec;
+
+use crate::{BlockId, SampledToken, SamplingParams, SequenceId, SlotId, StepId, TokenId};
+
+/// The rows of one forward. Executed in order of submission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepPlan {
+    /// This step.
+    pub step: StepId,
+    /// Slots that get a new owner before the forward.
+    pub bindings: Vec<Binding>,
+    /// At most one row a sequence; tokens over all rows stay within `max_num_batched_tokens`.
+    pub rows: Vec<Row>,
+}
+
+/// Gives a slot to a sequence. Whatever the slot held before is forgotten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Binding {
+    /// The slot.
+    pub slot: SlotId,
+    /// How its tokens are chosen.
+    pub sampling: SamplingParams,
+    /// Present if the sampling parameters look at earlier tokens.
+    pub history: Option<History>,
+    /// The most tokens that the sequence may come to hold. Fixed for its life, so that position
+    /// encodings which depend on length stay the same in every chunk and after a replay.
+    pub max_len: u32,
+}
+
+/// Tokens before the point at which a sequence is (re)started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The prompt.
+    pub prompt: Vec<TokenId>,
+    /// Tokens generated before a preemption.
+    pub generated: Vec<TokenId>,
+}
+
+/// A run of new tokens of one sequence: a chunk of a prompt, or one token to decode from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Whose tokens.
+    pub sequence: SequenceId,
+    /// Where its device state lives.
+    pub slot: SlotId,
+    /// Position of the first token; all earlier ones are in the KV blocks.
+    pub start: u32,
+    /// The tokens.
+    pub tokens: RowTokens,
+    /// Block table: covers positions zero to the row's last token.
+    pub blocks: Vec<BlockId>,
+    /// What is wanted of the last token's logits.
+    pub output: RowOutput,
+}
+
+/// Where a row's input comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowTokens {
+    /// Known on the host: part of a prompt, or of a sequence that is replayed. Never empty.
+    Prompt(Vec<TokenId>),
+    /// The one token that this step samples for the row's slot, still on the device.
+    Sampled(StepId),
+}
+
+impl RowTokens {
+    /// Tokens of the row.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Prompt(ids) => ids.len() as u32,
+            Self::Sampled(_) => 1,
+        }
+    }
+}
+
+/// What becomes of the logits of a row's last token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOutput {
+    /// Nothing: more of the prompt follows.
+    None,
+    /// The next token is sampled from them.
+    Sample,
+}
+
+/// What a step sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepOutcome {
+    /// The step.
+    pub step: StepId,
+    /// One for each row with [`RowOutput::Sample`], in row order.
+    pub rows: Vec<RowOutcome>,
+}
+
+/// What a row sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowOutcome {
+    /// Whose token.
+    pub sequence: SequenceId,
+    /// The token.
+    pub token: SampledToken,
+}

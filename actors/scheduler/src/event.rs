@@ -1,0 +1,93 @@
+//! What the core is told and what it answers.
+
+use alloc::vec::Vec;
+
+use troupe_protocol::{
+    EngineLimits, Fault, FinishReason, NewSequence, RejectReason, SampledToken, SequenceId, StepId,
+    StepOutcome, Usage,
+};
+
+/// Microseconds since an origin that the shell chooses. Never decreases from call to call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub u64);
+
+/// A fact to be booked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A session asked for a sequence.
+    Arrived(NewSequence),
+    /// A session has room for more tokens.
+    CreditGranted {
+        /// Whose.
+        sequence: SequenceId,
+        /// How many more.
+        tokens: u32,
+    },
+    /// A session is gone or has what it wanted.
+    Cancelled(SequenceId),
+    /// The oldest step in flight completed.
+    StepDone(StepOutcome),
+    /// The oldest step in flight failed; KV contents are lost.
+    StepFailed {
+        /// The step.
+        step: StepId,
+        /// The cause.
+        fault: Fault,
+    },
+    /// The executor is gone with all that was in flight.
+    ExecutorLost,
+    /// A new executor is ready.
+    ExecutorReady(EngineLimits),
+    /// Nothing new is to be taken.
+    DrainStarted,
+}
+
+/// What the shell has to do, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// A sequence left the queue for the first time.
+    Started {
+        /// Which.
+        sequence: SequenceId,
+        /// Microseconds that it waited.
+        queue_time: u64,
+    },
+    /// A sequence lost slot and blocks and waits for its replay.
+    Preempted {
+        /// Which.
+        sequence: SequenceId,
+    },
+    /// Hand a token to the session.
+    Deliver {
+        /// Whose.
+        sequence: SequenceId,
+        /// The token.
+        token: SampledToken,
+    },
+    /// Tell the session that its sequence ended.
+    Finish {
+        /// Which.
+        sequence: SequenceId,
+        /// Why.
+        reason: FinishReason,
+        /// What it took.
+        usage: Usage,
+    },
+    /// Tell the session that its sequence was not taken.
+    Reject {
+        /// Which.
+        sequence: SequenceId,
+        /// Why.
+        reason: RejectReason,
+    },
+    /// Tell the session that its sequence cannot be completed.
+    Fail {
+        /// Which.
+        sequence: SequenceId,
+        /// Why.
+        fault: Fault,
+    },
+}
+
+/// Effects of a call, in order.
+pub type Effects = Vec<Effect>;

@@ -1,0 +1,167 @@
+//! One sequence as the core sees it.
+
+use alloc::vec::Vec;
+
+use troupe_protocol::{
+    Binding, BlockId, History, NewSequence, RowOutput, RowTokens, SlotId, StepId, TokenId, Usage,
+};
+
+use crate::event::Timestamp;
+
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub(crate) request: NewSequence,
+    pub(crate) arrived: Timestamp,
+    pub(crate) generated: Vec<TokenId>,
+    /// Tokens sampled by steps in flight, not yet known here.
+    pub(crate) unread: u32,
+    /// Tokens that the session has room for.
+    pub(crate) credit: u32,
+    /// Failed steps that it took part in.
+    pub(crate) replays: u8,
+    pub(crate) progress: Progress,
+    pub(crate) phase: Phase,
+}
+
+/// Whether a sequence ever left the queue. A replay waits too, but is not counted as queueing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    New,
+    Started,
+}
+
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// In the queue; owns nothing.
+    Waiting,
+    /// Holds a slot and blocks.
+    Running(Residence),
+}
+
+#[derive(Debug)]
+pub(crate) struct Residence {
+    pub(crate) slot: SlotId,
+    /// Covers at least `num_scheduled_tokens`.
+    pub(crate) blocks: Vec<BlockId>,
+    /// Tokens submitted for computing, in flight or done.
+    pub(crate) num_scheduled_tokens: u32,
+    /// The last step with a row of this sequence.
+    pub(crate) last_step: Option<StepId>,
+}
+
+/// The row that a sequence could have in the next step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NextRow {
+    pub(crate) start: u32,
+    pub(crate) source: RowSource,
+    pub(crate) output: RowOutput,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RowSource {
+    /// This many tokens from `start` on, known here.
+    Known(u32),
+    /// The token that this step samples.
+    Sampled(StepId),
+}
+
+impl NextRow {
+    pub(crate) fn count(&self) -> u32 {
+        match self.source {
+            RowSource::Known(count) => count,
+            RowSource::Sampled(_) => 1,
+        }
+    }
+}
+
+impl Sequence {
+    pub(crate) fn new(request: NewSequence, arrived: Timestamp) -> Self {
+        let credit = request.credit;
+        Self {
+            request,
+            arrived,
+            generated: Vec::new(),
+            unread: 0,
+            credit,
+            replays: 0,
+            progress: Progress::New,
+            phase: Phase::Waiting,
+        }
+    }
+
+    /// Tokens whose ids are known here: the prompt and what was generated.
+    pub(crate) fn num_known_tokens(&self) -> u32 {
+        (self.request.prompt.len() + self.generated.len()) as u32
+    }
+
+    /// Whether one more token may be sampled: the session has room for it and the limit is not reached.
+    pub(crate) fn may_sample(&self) -> bool {
+        self.credit > self.unread && self.generated.len() as u32 + self.unread < self.request.max_tokens
+    }
+
+    /// Running, but waiting for its client: nothing in flight, no credit.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.unread == 0 && self.credit == 0
+    }
+
+    pub(crate) fn residence_mut(&mut self) -> Option<&mut Residence> {
+        match &mut self.phase {
+            Phase::Waiting => None,
+            Phase::Running(residence) => Some(residence),
+        }
+    }
+
+    /// Gives up slot and blocks.
+    pub(crate) fn leave(&mut self) -> Option<Residence> {
+        match core::mem::replace(&mut self.phase, Phase::Waiting) {
+            Phase::Waiting => None,
+            Phase::Running(residence) => Some(residence),
+        }
+    }
+
+    /// The row that it could have in the next step, of at most `budget` (at least one) tokens.
+    pub(crate) fn next_row(&self, budget: u32) -> Option<NextRow> {
+        let Phase::Running(residence) = &self.phase else { return None };
+        if !self.may_sample() {
+            return None;
+        }
+        let start = residence.num_scheduled_tokens;
+        let left = self.num_known_tokens().saturating_sub(start);
+        if left > 0 {
+            let count = left.min(budget);
+            let output = if count == left { RowOutput::Sample } else { RowOutput::None };
+            return Some(NextRow { start, source: RowSource::Known(count), output });
+        }
+        // All known tokens are scheduled, so the last row sampled and its step is in flight.
+        let source = RowSource::Sampled(residence.last_step?);
+        Some(NextRow { start, source, output: RowOutput::Sample })
+    }
+
+    /// Ids of `count` known tokens from `start` on.
+    pub(crate) fn known_tokens(&self, start: u32, count: u32) -> RowTokens {
+        let all = self.request.prompt.iter().chain(&self.generated);
+        RowTokens::Prompt(all.skip(start as usize).take(count as usize).copied().collect())
+    }
+
+    pub(crate) fn binding(&self, slot: SlotId) -> Binding {
+        let history = self
+            .request
+            .sampling
+            .has_penalties()
+            .then(|| History { prompt: self.request.prompt.clone(), generated: self.generated.clone() });
+        Binding {
+            slot,
+            sampling: self.request.sampling.clone(),
+            history,
+            max_len: self.request.prompt.len() as u32 + self.request.max_tokens,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        Usage {
+            prompt_tokens: self.request.prompt.len() as u32,
+            cached_tokens: 0,
+            completion_tokens: self.generated.len() as u32,
+        }
+    }
+}
