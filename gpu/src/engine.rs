@@ -1,0 +1,222 @@
+//! The engine: a model, its KV memory and its slots, stepping. Lives on the executor's thread.
+
+use std::collections::VecDeque;
+
+use mlx_sys::{Array, Device, async_eval, eval, memory, set_default_device};
+use troupe_model_files::ModelFiles;
+use troupe_protocol::{
+    DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest, RowOutcome, RowOutput, SequenceId, StepId,
+    StepOutcome, StepPlan,
+};
+
+use crate::batch::{Batch, vector};
+use crate::budget;
+use crate::error::{GpuError, Result};
+use crate::kv::{KvBody, KvCache};
+use crate::load::{Loader, Storage};
+use crate::models::{ConfigReader, Model, family};
+use crate::sampling::{SampleRow, Sampled, sample};
+use crate::slots::Slots;
+
+/// Freed buffers that MLX may keep for reuse on the CPU: enough for a step's intermediate values.
+const CPU_CACHE_BYTES: usize = 64 << 20;
+
+/// A loaded model that steps.
+pub struct Engine {
+    model: Box<dyn Model>,
+    kv: KvCache,
+    slots: Slots,
+    info: EngineInfo,
+    in_flight: VecDeque<InFlight>,
+    steps: u64,
+}
+
+/// A submitted step.
+struct InFlight {
+    step: StepId,
+    sequences: Vec<SequenceId>,
+    output: Output,
+}
+
+/// What has to be computed before a step is done.
+enum Output {
+    /// Tokens.
+    Sampled(Sampled),
+    /// Nothing but keys and values: these hidden states depend on the last of them.
+    Hidden(Array),
+}
+
+impl Engine {
+    /// Loads a model. `progress` is told tensors done and tensors in all.
+    ///
+    /// # Errors
+    /// Files that cannot be used, a device that is not there, or memory that does not suffice.
+    pub fn load(request: &LoadRequest, progress: &mut dyn FnMut(u32, u32)) -> Result<Self> {
+        let device = choose_device(request.device)?;
+        let files = ModelFiles::open(&request.path)?;
+        let config = ConfigReader::new(files.config().clone());
+        let family = family(&config)?;
+        let storage = Storage::resolve(request.weights, device == Device::Cpu, &files);
+        let kinds = (family.cache)(&config)?;
+        let mut loader = Loader::new(&files, storage, progress);
+        let model = (family.load)(&config, &mut loader)?;
+        let weight_bytes = loader.bytes();
+        // Mapped pages of the files would count as resident.
+        drop(files);
+        memory::clear_cache();
+
+        let vocab_size = config.size("vocab_size")?;
+        let body =
+            if device == Device::Cpu && storage == Storage::F32 { KvBody::Paged } else { KvBody::Stock };
+        let (limits, shape) = budget::plan(request, &config, &kinds, storage.compute_dtype(), body)?;
+        let kv = KvCache::new(kinds, shape)?;
+        let info = EngineInfo {
+            architecture: family.model_type.to_owned(),
+            device: device.info()?,
+            limits,
+            weight_bytes,
+            kv_bytes: kv.nbytes(),
+        };
+        let slots = Slots::new(limits.max_num_seqs as usize, vocab_size)?;
+        let mut engine = Self { model, kv, slots, info, in_flight: VecDeque::new(), steps: 0 };
+        engine.settle()?;
+        Ok(engine)
+    }
+
+    /// Evaluates what loading left lazy, so that the first request does not pay for it.
+    fn settle(&mut self) -> Result<()> {
+        eval(&self.kv.arrays().collect::<Vec<_>>())?;
+        memory::clear_cache();
+        memory::reset_peak();
+        Ok(())
+    }
+
+    /// What was loaded.
+    pub fn info(&self) -> &EngineInfo {
+        &self.info
+    }
+
+    /// The engine's bounds.
+    pub fn limits(&self) -> &EngineLimits {
+        &self.info.limits
+    }
+
+    /// Memory and progress.
+    pub fn stats(&self) -> GpuStats {
+        GpuStats {
+            steps: self.steps,
+            active_bytes: memory::active() as u64,
+            peak_bytes: memory::peak() as u64,
+            cache_bytes: memory::cache() as u64,
+        }
+    }
+
+    /// Builds a step's graph and starts its evaluation.
+    ///
+    /// # Errors
+    /// A plan that contradicts what the engine holds, or MLX's error. Call [`Self::reset`] then.
+    pub fn submit(&mut self, plan: &StepPlan) -> Result<()> {
+        for binding in &plan.bindings {
+            self.slots.bind(binding)?;
+        }
+        let batch = Batch::new(plan, &self.slots, self.info.limits.block_size as usize)?;
+        let hidden = self.model.forward(&batch, &mut self.kv)?;
+        let in_flight = self.sample(plan, &batch, hidden)?;
+        let mut outputs = match &in_flight.output {
+            Output::Sampled(sampled) => sampled.outputs(),
+            Output::Hidden(hidden) => vec![hidden],
+        };
+        outputs.extend(self.kv.arrays());
+        outputs.push(self.slots.last_tokens());
+        async_eval(&outputs)?;
+        self.in_flight.push_back(in_flight);
+        Ok(())
+    }
+
+    fn sample(&mut self, plan: &StepPlan, batch: &Batch, hidden: Array) -> Result<InFlight> {
+        let sampling = batch.spans.iter().filter(|span| span.output == RowOutput::Sample);
+        let rows: Vec<_> = sampling
+            .map(|span| {
+                let (row, position) = (&plan.rows[span.row], span.context_len + span.num_tokens);
+                (row.sequence, SampleRow { slot: row.slot, position: position as u32 })
+            })
+            .collect();
+        let (sequences, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        if rows.is_empty() {
+            return Ok(InFlight { step: plan.step, sequences, output: Output::Hidden(hidden) });
+        }
+        let wanted = batch.sampled_tokens();
+        let hidden = if wanted.len() as i32 == batch.num_tokens() {
+            hidden
+        } else {
+            hidden.take(&vector(&wanted)?, 0)?
+        };
+        let sampled = sample(&self.model.logits(&hidden)?, &rows, &mut self.slots)?;
+        let slots: Vec<_> = rows.iter().map(|row| row.slot).collect();
+        self.slots.keep(plan.step, &slots, &sampled.tokens)?;
+        Ok(InFlight { step: plan.step, sequences, output: Output::Sampled(sampled) })
+    }
+
+    /// Steps in flight.
+    pub fn num_in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Whether the oldest step in flight is computed, so that [`Self::finish`] would not wait.
+    pub fn is_oldest_done(&self) -> bool {
+        self.in_flight.front().is_some_and(|step| match &step.output {
+            Output::Sampled(sampled) => sampled.outputs().iter().all(|array| array.is_available()),
+            Output::Hidden(hidden) => hidden.is_available(),
+        })
+    }
+
+    /// Waits for the oldest step in flight, if there is one, and reads what it sampled.
+    ///
+    /// # Errors
+    /// The step, and why its evaluation failed. Call [`Self::reset`] then.
+    pub fn finish(&mut self) -> Option<Result<StepOutcome, (StepId, GpuError)>> {
+        let InFlight { step, sequences, output } = self.in_flight.pop_front()?;
+        let tokens = match output {
+            Output::Sampled(sampled) => sampled.read(),
+            Output::Hidden(hidden) => hidden.wait().map(|()| Vec::new()).map_err(GpuError::from),
+        };
+        self.steps += 1;
+        let rows = |tokens: Vec<_>| {
+            sequences
+                .into_iter()
+                .zip(tokens)
+                .map(|(sequence, token)| RowOutcome { sequence, token })
+                .collect()
+        };
+        Some(tokens.map(|tokens| StepOutcome { step, rows: rows(tokens) }).map_err(|error| (step, error)))
+    }
+
+    /// Forgets all steps in flight, slots and KV contents after a failure; the model stays. Answers the steps
+    /// that were forgotten, oldest first.
+    ///
+    /// # Errors
+    /// If MLX cannot give KV memory again.
+    pub fn reset(&mut self) -> Result<Vec<StepId>> {
+        let forgotten = self.in_flight.drain(..).map(|step| step.step).collect();
+        self.slots =
+            Slots::new(self.info.limits.max_num_seqs as usize, self.info.limits.vocab_size as usize)?;
+        self.kv.reset()?;
+        Ok(forgotten)
+    }
+}
+
+fn choose_device(choice: DeviceChoice) -> Result<Device> {
+    let device = match choice {
+        DeviceChoice::Cpu => Device::Cpu,
+        DeviceChoice::Auto if !Device::Gpu.is_available() => Device::Cpu,
+        DeviceChoice::Auto | DeviceChoice::Gpu => Device::Gpu,
+    };
+    if !device.is_available() {
+        return Err(GpuError::NoGpu { version: mlx_sys::version() });
+    }
+    set_default_device(device)?;
+    if device == Device::Cpu {
+        memory::set_cache_limit(CPU_CACHE_BYTES)?;
+    }
+    Ok(device)
+}

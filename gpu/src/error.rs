@@ -1,0 +1,87 @@
+//! Why a model cannot be loaded or a step cannot be computed.
+
+use thiserror::Error;
+use troupe_model_files::ModelFileError;
+
+/// Result of this crate.
+pub type Result<T, E = GpuError> = std::result::Result<T, E>;
+
+/// Errors of the executor's thread.
+#[derive(Debug, Error)]
+pub enum GpuError {
+    /// Files that cannot be read.
+    #[error(transparent)]
+    Files(#[from] ModelFileError),
+    /// A configuration that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An architecture that no family serves.
+    #[error("unknown architecture `{found}` (known: {known})")]
+    UnknownArchitecture {
+        /// The file's `model_type`.
+        found: String,
+        /// All that are known.
+        known: String,
+    },
+    /// A tensor whose shape contradicts the configuration.
+    #[error("tensor `{name}` has shape {found:?}, but the configuration asks for {wanted:?}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// Its shape in the file.
+        found: Vec<usize>,
+        /// Its shape by the configuration.
+        wanted: Vec<usize>,
+    },
+    /// A tensor whose type cannot be used where it stands.
+    #[error("tensor `{name}` holds {found}, which cannot serve as {role}")]
+    Type {
+        /// The tensor.
+        name: String,
+        /// Its type in the file.
+        found: String,
+        /// What it was wanted for.
+        role: &'static str,
+    },
+    /// The asked-for device is not there.
+    #[error("no GPU is available to MLX {version}; use `--device cpu` or an MLX build for your GPU")]
+    NoGpu {
+        /// MLX's version.
+        version: String,
+    },
+    /// Memory that cannot hold what was asked for.
+    #[error("{wanted} bytes for KV blocks hold {blocks} blocks, but a sequence needs at least {least}")]
+    KvTooSmall {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Blocks that fit into them.
+        blocks: u64,
+        /// The least number of blocks.
+        least: u64,
+    },
+    /// A step that contradicts what the executor holds.
+    #[error("invalid step: {0}")]
+    Step(String),
+    /// MLX refused or failed.
+    #[error("mlx: {0}")]
+    Mlx(#[from] mlx_sys::Error),
+}
+
+/// A key of `config.json` that is missing or unusable.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// Needed and not there.
+    #[error("the model's configuration lacks `{key}`")]
+    Missing {
+        /// The key, dotted.
+        key: String,
+    },
+    /// There, and unusable.
+    #[error("the model's configuration has an unusable `{key}`: {reason}")]
+    Invalid {
+        /// The key, dotted.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}

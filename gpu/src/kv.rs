@@ -1,0 +1,131 @@
+//! KV memory: the blocks' bytes. Which block belongs to whom is the scheduler's affair.
+
+use mlx_sys::{Array, Dtype, KvSlabs, eval};
+
+use crate::error::{GpuError, Result};
+
+/// What a layer keeps of the past. A family declares one for each of its layers. Windowed, latent and
+/// recurrent kinds join here with the families that need them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheKind {
+    /// Keys and values of every token.
+    FullAttention {
+        /// KV heads.
+        num_heads: usize,
+        /// Dimensions of a head.
+        head_dim: usize,
+    },
+}
+
+impl CacheKind {
+    /// Bytes that one token takes in one layer.
+    pub fn bytes_per_token(self, dtype: Dtype) -> u64 {
+        match self {
+            Self::FullAttention { num_heads, head_dim } => (2 * num_heads * head_dim * dtype.size()) as u64,
+        }
+    }
+}
+
+/// How attention reads and writes a layer's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvBody {
+    /// By our primitive, in place; slabs are [num_blocks, block_size, KV heads, head_dim].
+    Paged,
+    /// By stock operations; slabs are [num_blocks × block_size, KV heads, head_dim].
+    Stock,
+}
+
+/// The blocks of one layer.
+#[derive(Debug)]
+pub struct KvLayer {
+    /// Keys and values; the shape is the body's.
+    pub slabs: KvSlabs,
+    /// Tokens of a block.
+    pub block_size: usize,
+    /// Who reads and writes.
+    pub body: KvBody,
+}
+
+/// The blocks of all layers.
+#[derive(Debug)]
+pub struct KvCache {
+    layers: Vec<KvLayer>,
+    kinds: Vec<CacheKind>,
+    shape: KvShape,
+}
+
+/// How many blocks there are, of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvShape {
+    /// Blocks in all.
+    pub num_blocks: usize,
+    /// Tokens of a block.
+    pub block_size: usize,
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Who reads and writes them.
+    pub body: KvBody,
+}
+
+impl KvCache {
+    /// Allocates all blocks.
+    ///
+    /// # Errors
+    /// If MLX cannot allocate them.
+    pub fn new(kinds: Vec<CacheKind>, shape: KvShape) -> Result<Self> {
+        let mut cache = Self { layers: Vec::with_capacity(kinds.len()), kinds, shape };
+        cache.reset()?;
+        Ok(cache)
+    }
+
+    /// Allocates all blocks anew; what they held is lost.
+    ///
+    /// # Errors
+    /// If MLX cannot allocate them.
+    pub fn reset(&mut self) -> Result<()> {
+        self.layers.clear();
+        for kind in &self.kinds {
+            let slabs = KvSlabs { keys: allocate(*kind, self.shape)?, values: allocate(*kind, self.shape)? };
+            self.layers.push(KvLayer { slabs, block_size: self.shape.block_size, body: self.shape.body });
+        }
+        Ok(())
+    }
+
+    /// The blocks of a layer.
+    ///
+    /// # Errors
+    /// A layer that the family did not declare.
+    pub fn layer(&mut self, index: usize) -> Result<&mut KvLayer> {
+        let count = self.layers.len();
+        self.layers
+            .get_mut(index)
+            .ok_or_else(|| GpuError::Step(format!("layer {index} of {count} has no KV blocks")))
+    }
+
+    /// Arrays that a step may have replaced, to be evaluated with it.
+    pub fn arrays(&self) -> impl Iterator<Item = &Array> {
+        let stock = self.layers.iter().filter(|layer| layer.body == KvBody::Stock);
+        stock.flat_map(|layer| [&layer.slabs.keys, &layer.slabs.values])
+    }
+
+    /// Bytes of all blocks.
+    pub fn nbytes(&self) -> u64 {
+        self.layers.iter().map(|layer| (layer.slabs.keys.nbytes() + layer.slabs.values.nbytes()) as u64).sum()
+    }
+}
+
+fn allocate(kind: CacheKind, shape: KvShape) -> Result<Array> {
+    let CacheKind::FullAttention { num_heads, head_dim } = kind;
+    let (heads, dim) = (num_heads as i32, head_dim as i32);
+    let (blocks, size) = (shape.num_blocks as i32, shape.block_size as i32);
+    match shape.body {
+        // Our primitive reads only what it wrote, so pages that are never written stay virtual.
+        KvBody::Paged => Ok(Array::uninit(&[blocks, size, heads, dim], shape.dtype)?),
+        // Padding reads anywhere, and a masked NaN is still a NaN.
+        KvBody::Stock => {
+            let slab = Array::zeros(&[blocks * size, heads, dim], shape.dtype)?.copy()?;
+            eval(&[&slab])?;
+            Ok(slab)
+        }
+    }
+}

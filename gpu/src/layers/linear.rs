@@ -1,0 +1,158 @@
+//! Matrices and linear layers, dense or quantised.
+
+use mlx_sys::{Array, Dtype, Orientation, Quantized, concatenate, eval};
+
+use crate::error::Result;
+
+/// A matrix of [outputs, inputs].
+#[derive(Debug)]
+pub enum Matrix {
+    /// Plain numbers.
+    Dense(Array),
+    /// Groups of a row share a scale and a bias.
+    Quantized(Quantized),
+}
+
+impl Matrix {
+    /// Bytes that it takes.
+    pub fn nbytes(&self) -> u64 {
+        match self {
+            Self::Dense(array) => array.nbytes() as u64,
+            Self::Quantized(q) => (q.packed.nbytes() + q.scales.nbytes() + q.biases.nbytes()) as u64,
+        }
+    }
+
+    /// `x` [T, inputs] times the transposed matrix, [T, outputs].
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn apply(&self, x: &Array) -> Result<Array> {
+        Ok(match self {
+            Self::Dense(array) => x.matmul(&array.transpose(&[1, 0])?)?,
+            Self::Quantized(q) => q.matmul(x, Orientation::Transposed)?,
+        })
+    }
+
+    /// Rows `ids` [T] of the matrix, [T, inputs], in `dtype`.
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn rows(&self, ids: &Array, dtype: Dtype) -> Result<Array> {
+        Ok(match self {
+            Self::Dense(array) => array.take(ids, 0)?.astype(dtype)?,
+            Self::Quantized(q) => {
+                let rows = Quantized {
+                    packed: q.packed.take(ids, 0)?,
+                    scales: q.scales.take(ids, 0)?,
+                    biases: q.biases.take(ids, 0)?,
+                    packing: q.packing,
+                };
+                rows.dequantize(dtype)?
+            }
+        })
+    }
+
+    /// Matrices under one another, if they are stored alike.
+    fn stack(parts: &[&Self]) -> Result<Option<Self>> {
+        let arrays = |read: fn(&Quantized) -> &Array| {
+            let arrays: Vec<_> = parts.iter().filter_map(|part| part.quantized()).map(read).collect();
+            concatenate(&arrays, 0)
+        };
+        let dense: Vec<&Array> = parts.iter().filter_map(|part| part.dense()).collect();
+        if dense.len() == parts.len() && dense.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype()) {
+            let stacked = concatenate(&dense, 0)?;
+            eval(&[&stacked])?;
+            return Ok(Some(Self::Dense(stacked)));
+        }
+        let quantized: Vec<&Quantized> = parts.iter().filter_map(|part| part.quantized()).collect();
+        if quantized.len() != parts.len()
+            || quantized.windows(2).any(|pair| pair[0].packing != pair[1].packing)
+        {
+            return Ok(None);
+        }
+        let stacked = Quantized {
+            packed: arrays(|q| &q.packed)?,
+            scales: arrays(|q| &q.scales)?,
+            biases: arrays(|q| &q.biases)?,
+            packing: quantized[0].packing,
+        };
+        eval(&[&stacked.packed, &stacked.scales, &stacked.biases])?;
+        Ok(Some(Self::Quantized(stacked)))
+    }
+
+    fn dense(&self) -> Option<&Array> {
+        if let Self::Dense(array) = self { Some(array) } else { None }
+    }
+
+    fn quantized(&self) -> Option<&Quantized> {
+        if let Self::Quantized(quantized) = self { Some(quantized) } else { None }
+    }
+}
+
+/// A matrix and, perhaps, a bias [outputs].
+#[derive(Debug)]
+pub struct Linear {
+    /// The matrix.
+    pub matrix: Matrix,
+    /// The bias.
+    pub bias: Option<Array>,
+}
+
+impl Linear {
+    /// `x` [T, inputs] to [T, outputs].
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn forward(&self, x: &Array) -> Result<Array> {
+        let y = self.matrix.apply(x)?;
+        Ok(match &self.bias {
+            Some(bias) => y.add(bias)?,
+            None => y,
+        })
+    }
+}
+
+/// Several linear layers of the same input. Stored under one another where they are stored alike, so that one
+/// product computes them all.
+#[derive(Debug)]
+pub enum Projections {
+    /// One matrix, and where each layer's outputs begin, but for the first.
+    Stacked(Linear, Vec<i32>),
+    /// Each by itself.
+    Separate(Vec<Linear>),
+}
+
+impl Projections {
+    /// Stacks `layers`, whose outputs are `widths` wide.
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn new(layers: Vec<Linear>, widths: &[usize]) -> Result<Self> {
+        let biases: Vec<&Array> = layers.iter().filter_map(|layer| layer.bias.as_ref()).collect();
+        if !biases.is_empty() && biases.len() != layers.len() {
+            return Ok(Self::Separate(layers));
+        }
+        let matrices: Vec<&Matrix> = layers.iter().map(|layer| &layer.matrix).collect();
+        let Some(matrix) = Matrix::stack(&matrices)? else { return Ok(Self::Separate(layers)) };
+        let bias = if biases.is_empty() { None } else { Some(concatenate(&biases, 0)?) };
+        let mut end = 0;
+        let ends = widths.iter().map(|&width| {
+            end += width as i32;
+            end
+        });
+        let mut borders: Vec<i32> = ends.collect();
+        borders.pop();
+        Ok(Self::Stacked(Linear { matrix, bias }, borders))
+    }
+
+    /// The layers' outputs, in order.
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn forward(&self, x: &Array) -> Result<Vec<Array>> {
+        match self {
+            Self::Stacked(linear, borders) => Ok(linear.forward(x)?.split(borders, -1)?),
+            Self::Separate(layers) => layers.iter().map(|layer| layer.forward(x)).collect(),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Rotary position embedding (Su et al. 2021) with the frequency scalings of `transformers`' `ROPE_INIT_FUNCTIONS`.
+//!
+//! Frequencies are made on the host in f64, once or, where they depend on the sequence's length, once a
+//! row; angles on the device, once a step; rotation once a layer. A length-dependent scaling looks at the
+//! most tokens that the sequence may come to hold, which is fixed for its life: neither chunking nor a replay changes it.
+
+use std::f64::consts::PI;
+
+use mlx_sys::{Array, concatenate};
+
+use crate::batch::Batch;
+use crate::error::{ConfigError, Result};
+use crate::models::ConfigReader;
+
+/// How base frequencies are stretched for contexts longer than the model was first trained on.
+#[derive(Clone, Debug, PartialEq)]
+enum Scaling {
+    /// As trained.
+    None,
+    /// Positions divided by `factor` (Chen et al. 2023).
+    Linear { factor: f64 },
+    /// The base grows with the length beyond the trained one (NTK-aware).
+    Dynamic { factor: f64, trained_len: u32 },
+    /// Low frequencies divided by `factor`, high ones kept, a ramp between (Llama 3.1).
+    Llama3 { factor: f64, low: f64, high: f64, trained_len: u32 },
+    /// Interpolation by parts (Peng et al. 2023).
+    Yarn { factor: f64, beta_fast: f64, beta_slow: f64, trained_len: u32, truncate: bool },
+    /// One factor a frequency, of two sets: one for sequences within the trained length, one for longer ones
+    /// (Ding et al. 2024).
+    LongRope { short: Vec<f64>, long: Vec<f64>, trained_len: u32 },
+    /// One divisor a frequency.
+    Divisors(Vec<f64>),
+}
+
+/// Rotary embedding of one model.
+#[derive(Clone, Debug)]
+pub struct Rope {
+    /// Dimensions of a head that are rotated; the rest passes through.
+    dims: usize,
+    theta: f64,
+    scaling: Scaling,
+    /// Factor on both sine and cosine.
+    magnitude: f64,
+}
+
+/// Cosines and sines of one step, each [T, 1, dims / 2].
+#[derive(Debug)]
+pub struct Angles {
+    cos: Array,
+    sin: Array,
+}
+
+impl Rope {
+    /// Reads `rope_parameters` (transformers v5) or, failing that, `rope_scaling` and `rope_theta` (v4), for
+    /// heads of `head_dim` dimensions. `divisors`, if present, come from a GGUF file's `rope_freqs` tensor.
+    ///
+    /// # Errors
+    /// A missing or unusable key, or an unknown scaling.
+    pub fn from_config(config: &ConfigReader, head_dim: usize, divisors: Option<Vec<f32>>) -> Result<Self> {
+        let nested = config.object("rope_parameters")?.or(config.object("rope_scaling")?);
+        let params = nested.unwrap_or_else(ConfigReader::empty);
+        let theta = params.f64("rope_theta")?.or(config.f64("rope_theta")?).unwrap_or(10_000.0);
+        let partial = params.f64("partial_rotary_factor")?.or(config.f64("partial_rotary_factor")?);
+        let dims = (head_dim as f64 * partial.unwrap_or(1.0)) as usize;
+        if dims == 0 || !dims.is_multiple_of(2) || dims > head_dim {
+            return Err(config
+                .invalid("head_dim", format!("{dims} of {head_dim} dimensions cannot be rotated"))
+                .into());
+        }
+        let (scaling, magnitude) = match divisors {
+            Some(divisors) => (Scaling::Divisors(divisors.into_iter().map(f64::from).collect()), 1.0),
+            None => read_scaling(config, &params, dims)?,
+        };
+        Ok(Self { dims, theta, scaling, magnitude })
+    }
+
+    /// Radians a position for each rotated pair, of a sequence that may come to hold `max_len` tokens.
+    fn frequencies(&self, max_len: u32) -> Vec<f64> {
+        let plain = |theta: f64| {
+            let dims = self.dims as f64;
+            (0..self.dims / 2).map(move |i| theta.powf(-2.0 * i as f64 / dims))
+        };
+        match &self.scaling {
+            Scaling::None => plain(self.theta).collect(),
+            Scaling::Linear { factor } => plain(self.theta).map(|f| f / factor).collect(),
+            Scaling::Dynamic { factor, trained_len } => {
+                let stretch = f64::from(max_len.max(*trained_len)) / f64::from(*trained_len);
+                let exponent = self.dims as f64 / (self.dims as f64 - 2.0);
+                plain(self.theta * (factor * stretch - (factor - 1.0)).powf(exponent)).collect()
+            }
+            Scaling::Llama3 { factor, low, high, trained_len } => {
+                plain(self.theta).map(|f| llama3(f, *factor, (*low, *high), *trained_len)).collect()
+            }
+            Scaling::Yarn { factor, .. } => {
+                let ramp = self.yarn_ramp();
+                plain(self.theta).zip(ramp).map(|(f, kept)| f * kept + f / factor * (1.0 - kept)).collect()
+            }
+            Scaling::LongRope { short, long, trained_len } => {
+                let factors = if max_len > *trained_len { long } else { short };
+                plain(self.theta).zip(factors).map(|(f, factor)| f / factor).collect()
+            }
+            Scaling::Divisors(divisors) => plain(self.theta).zip(divisors).map(|(f, d)| f / d).collect(),
+        }
+    }
+
+    /// For each pair, the share of its unscaled frequency that YaRN keeps.
+    fn yarn_ramp(&self) -> Vec<f64> {
+        let Scaling::Yarn { beta_fast, beta_slow, trained_len, truncate, .. } = self.scaling else {
+            return vec![1.0; self.dims / 2];
+        };
+        let dims = self.dims as f64;
+        // The pair that turns `rotations` times over the trained length.
+        let pair = |rotations: f64| {
+            dims * (f64::from(trained_len) / (rotations * 2.0 * PI)).ln() / (2.0 * self.theta.ln())
+        };
+        let (mut low, mut high) = (pair(beta_fast), pair(beta_slow));
+        if truncate {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        let (low, mut high) = (low.max(0.0), high.min(dims - 1.0));
+        if low == high {
+            high += 0.001;
+        }
+        (0..self.dims / 2).map(|i| 1.0 - ((i as f64 - low) / (high - low)).clamp(0.0, 1.0)).collect()
+    }
+
+    /// Whether sequences of different length limits have different frequencies.
+    fn depends_on_length(&self) -> bool {
+        matches!(self.scaling, Scaling::Dynamic { .. } | Scaling::LongRope { .. })
+    }
+
+    /// Cosines and sines for every token of a step.
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn angles(&self, batch: &Batch) -> Result<Angles> {
+        let half = (self.dims / 2) as i32;
+        let frequencies = if self.depends_on_length() {
+            let table: Vec<f32> =
+                batch.max_lens.iter().flat_map(|&len| self.frequencies(len)).map(|f| f as f32).collect();
+            let table = Array::from_slice(&table, &[batch.max_lens.len() as i32, half])?;
+            table.take(&batch.row_of_token()?, 0)?
+        } else {
+            let table: Vec<f32> = self.frequencies(0).into_iter().map(|f| f as f32).collect();
+            Array::from_slice(&table, &[1, half])?
+        };
+        let angles = batch.positions.expand_dims(&[1])?.multiply(&frequencies)?.expand_dims(&[1])?;
+        let (mut cos, mut sin) = (angles.cos()?, angles.sin()?);
+        if self.magnitude != 1.0 {
+            let magnitude = Array::scalar(self.magnitude as f32)?;
+            (cos, sin) = (cos.multiply(&magnitude)?, sin.multiply(&magnitude)?);
+        }
+        Ok(Angles { cos, sin })
+    }
+
+    /// Rotates `x` [T, heads, head_dim], pairing each dimension with the one half of `dims` further on.
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn rotate(&self, x: &Array, angles: &Angles) -> Result<Array> {
+        let (dims, head_dim) = (self.dims as i32, x.dim(-1));
+        let borders: &[i32] = &[dims / 2, dims];
+        let parts = x.split(if dims < head_dim { borders } else { &borders[..1] }, -1)?;
+        let (cos, sin) = (angles.cos.astype(x.dtype())?, angles.sin.astype(x.dtype())?);
+        let (first, second) = (&parts[0], &parts[1]);
+        let turned_first = first.multiply(&cos)?.subtract(&second.multiply(&sin)?)?;
+        let turned_second = second.multiply(&cos)?.add(&first.multiply(&sin)?)?;
+        let mut turned = vec![&turned_first, &turned_second];
+        turned.extend(parts.get(2));
+        Ok(concatenate(&turned, -1)?)
+    }
+}
+
+/// Llama 3.1's frequency map: wavelengths beyond `trained_len / low` are stretched, those below
+/// `trained_len / high` kept.
+fn llama3(frequency: f64, factor: f64, (low, high): (f64, f64), trained_len: u32) -> f64 {
+    let rotations = f64::from(trained_len) * frequency / (2.0 * PI);
+    let kept = ((rotations - low) / (high - low)).clamp(0.0, 1.0);
+    (1.0 - kept) * frequency / factor + kept * frequency
+}
+
+/// The scaling and the factor on sines and cosines.
+fn read_scaling(config: &ConfigReader, params: &ConfigReader, dims: usize) -> Result<(Scaling, f64)> {
+    let kind = params.str("rope_type")?.or(params.str("type")?).unwrap_or("default");
+    let max_len = config.u32("max_position_embeddings")?;
+    // Either section may say what length the model was first trained on.
+    let original = |key| Ok::<_, ConfigError>(params.u32(key)?.or(config.u32(key)?));
+    let trained_len = || {
+        original("original_max_position_embeddings")?
+            .or(max_len)
+            .ok_or_else(|| config.missing("original_max_position_embeddings"))
+    };
+    let factor = || params.f64("factor")?.filter(|f| *f >= 1.0).ok_or_else(|| params.missing("factor"));
+    let scaling = match kind {
+        "default" => Scaling::None,
+        "linear" => Scaling::Linear { factor: factor()? },
+        "dynamic" => {
+            let trained_len = max_len.ok_or_else(|| config.missing("max_position_embeddings"))?;
+            Scaling::Dynamic { factor: factor()?, trained_len }
+        }
+        "llama3" => Scaling::Llama3 {
+            factor: factor()?,
+            low: params.f64("low_freq_factor")?.ok_or_else(|| params.missing("low_freq_factor"))?,
+            high: params.f64("high_freq_factor")?.ok_or_else(|| params.missing("high_freq_factor"))?,
+            trained_len: trained_len()?,
+        },
+        "yarn" => {
+            let factor = factor()?;
+            let scaling = Scaling::Yarn {
+                factor,
+                beta_fast: params.f64("beta_fast")?.unwrap_or(32.0),
+                beta_slow: params.f64("beta_slow")?.unwrap_or(1.0),
+                trained_len: trained_len()?,
+                truncate: params.bool("truncate")?.unwrap_or(true),
+            };
+            return Ok((scaling, yarn_magnitude(params, factor)?));
+        }
+        "longrope" | "su" => {
+            let trained_len = trained_len()?;
+            let factors = |key| {
+                let list = params.f64_list(key)?.ok_or_else(|| params.missing(key))?;
+                let reason = format!("{} factors for {} frequencies", list.len(), dims / 2);
+                if list.len() == dims / 2 { Ok(list) } else { Err(params.invalid(key, reason)) }
+            };
+            let (short, long) = (factors("short_factor")?, factors("long_factor")?);
+            let stretch = match max_len
+                .filter(|_| original("original_max_position_embeddings").is_ok_and(|o| o.is_some()))
+            {
+                Some(max_len) => f64::from(max_len) / f64::from(trained_len),
+                None => params.f64("factor")?.unwrap_or(1.0),
+            };
+            let implied = (1.0 + stretch.ln() / f64::from(trained_len).ln()).sqrt();
+            let magnitude =
+                params.f64("attention_factor")?.unwrap_or(if stretch <= 1.0 { 1.0 } else { implied });
+            return Ok((Scaling::LongRope { short, long, trained_len }, magnitude));
+        }
+        other => {
+            let known = "default, linear, dynamic, llama3, yarn, longrope";
+            return Err(params.invalid("rope_type", format!("`{other}` is not one of {known}")).into());
+        }
+    };
+    Ok((scaling, 1.0))
+}
+
+/// YaRN's attention factor: given, or from `mscale` and `mscale_all_dim`, or from `factor` alone.
+fn yarn_magnitude(params: &ConfigReader, factor: f64) -> Result<f64> {
+    if let Some(given) = params.f64("attention_factor")? {
+        return Ok(given);
+    }
+    let of = |mscale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * mscale * factor.ln() + 1.0 };
+    // Zero counts as absent, as it does in the reference.
+    let nonzero = |key| Ok::<_, ConfigError>(params.f64(key)?.filter(|&m| m != 0.0));
+    Ok(match (nonzero("mscale")?, nonzero("mscale_all_dim")?) {
+        (Some(mscale), Some(all_dim)) => of(mscale) / of(all_dim),
+        _ => of(1.0),
+    })
+}

@@ -1,0 +1,278 @@
+//! Weights from files into arrays, one module at a time, so that the host never holds more than a module twice.
+
+use half::f16;
+use mlx_sys::{Array, Dtype, Element, Packing, Quantized, eval};
+use troupe_model_files::{
+    AffineSpec, Dtype as FileDtype, ModelFiles, OutputHead, TensorFormat, TensorView, to_affine, to_f32,
+};
+use troupe_protocol::WeightDtype;
+
+use crate::error::{GpuError, Result};
+use crate::layers::{Embedding, Linear, Matrix, Projections, RmsNorm};
+
+/// Whether a linear layer has a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bias {
+    /// It has.
+    Present,
+    /// It has not.
+    Absent,
+}
+
+impl Bias {
+    /// From a configuration's flag.
+    pub fn from_flag(present: bool) -> Self {
+        if present { Self::Present } else { Self::Absent }
+    }
+}
+
+/// How weights are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// As in the file, computing in this type.
+    Stored(Dtype),
+    /// As f32, dequantised.
+    F32,
+}
+
+impl Storage {
+    /// What `choice` means on this device for these files.
+    pub fn resolve(choice: WeightDtype, on_cpu: bool, files: &ModelFiles) -> Self {
+        match choice {
+            WeightDtype::F32 => Self::F32,
+            WeightDtype::Auto if on_cpu => Self::F32,
+            WeightDtype::Auto | WeightDtype::Stored => Self::Stored(stored_dtype(files)),
+        }
+    }
+
+    /// Type in which hidden states are computed.
+    pub fn compute_dtype(self) -> Dtype {
+        match self {
+            Self::Stored(dtype) => dtype,
+            Self::F32 => Dtype::F32,
+        }
+    }
+}
+
+/// The floating-point type that takes most bytes in the files; f16, the type of its scales, for a GGUF file's blocks.
+fn stored_dtype(files: &ModelFiles) -> Dtype {
+    let mut bytes = [(Dtype::F16, 0), (Dtype::Bf16, 0), (Dtype::F32, 0)];
+    for tensor in files.tensors() {
+        let dtype = match tensor.format() {
+            TensorFormat::Blocks(_) | TensorFormat::Dense(FileDtype::F16) => Dtype::F16,
+            TensorFormat::Dense(FileDtype::BF16) => Dtype::Bf16,
+            TensorFormat::Dense(FileDtype::F32 | FileDtype::F64) => Dtype::F32,
+            TensorFormat::Dense(_) => continue,
+        };
+        bytes.iter_mut().filter(|(other, _)| *other == dtype).for_each(|(_, sum)| *sum += tensor.num_bytes());
+    }
+    bytes.iter().max_by_key(|(_, sum)| *sum).map_or(Dtype::F32, |(dtype, _)| *dtype)
+}
+
+/// Reads weights for a family, checking every shape against what the family's configuration asks for.
+pub struct Loader<'a> {
+    files: &'a ModelFiles,
+    storage: Storage,
+    /// Called with tensors done and tensors in all.
+    progress: &'a mut dyn FnMut(u32, u32),
+    done: u32,
+    bytes: u64,
+}
+
+impl<'a> Loader<'a> {
+    /// A loader over open files.
+    pub fn new(files: &'a ModelFiles, storage: Storage, progress: &'a mut dyn FnMut(u32, u32)) -> Self {
+        Self { files, storage, progress, done: 0, bytes: 0 }
+    }
+
+    /// Bytes of the arrays made so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where the output head's weights are.
+    ///
+    /// # Errors
+    /// If they are nowhere.
+    pub fn output_head(&self) -> Result<OutputHead> {
+        Ok(self.files.output_head()?)
+    }
+
+    /// The embedding `module` of [vocab, hidden].
+    ///
+    /// # Errors
+    /// Missing, misshapen or unusable tensors.
+    pub fn embedding(&mut self, module: &str, vocab: usize, hidden: usize) -> Result<Embedding> {
+        let matrix = self.matrix(module, [vocab, hidden])?;
+        self.bytes += matrix.nbytes();
+        Ok(Embedding { matrix, dtype: self.storage.compute_dtype() })
+    }
+
+    /// The linear layer `module` of [outputs, inputs].
+    ///
+    /// # Errors
+    /// As [`Self::embedding`].
+    pub fn linear(&mut self, module: &str, outputs: usize, inputs: usize, bias: Bias) -> Result<Linear> {
+        let matrix = self.matrix(module, [outputs, inputs])?;
+        self.bytes += matrix.nbytes();
+        let bias = match bias {
+            Bias::Present => Some(self.vector(&format!("{module}.bias"), outputs)?),
+            Bias::Absent => None,
+        };
+        Ok(Linear { matrix, bias })
+    }
+
+    /// Linear layers of the same input: names and outputs of each.
+    ///
+    /// # Errors
+    /// As [`Self::embedding`].
+    pub fn projections(
+        &mut self,
+        layers: &[(String, usize)],
+        inputs: usize,
+        bias: Bias,
+    ) -> Result<Projections> {
+        let widths: Vec<usize> = layers.iter().map(|&(_, outputs)| outputs).collect();
+        let layers = layers.iter().map(|(module, outputs)| self.linear(module, *outputs, inputs, bias));
+        Projections::new(layers.collect::<Result<_>>()?, &widths)
+    }
+
+    /// The norm `module` of [hidden].
+    ///
+    /// # Errors
+    /// As [`Self::embedding`].
+    pub fn rms_norm(&mut self, module: &str, hidden: usize, eps: f32) -> Result<RmsNorm> {
+        Ok(RmsNorm { weight: self.vector(&format!("{module}.weight"), hidden)?, eps })
+    }
+
+    /// A tensor as f32 on the host, if the files have it.
+    ///
+    /// # Errors
+    /// If its type has no f32 form.
+    pub fn optional_host_vector(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
+        if !self.files.contains(name) {
+            return Ok(None);
+        }
+        let view = self.files.tensor(name)?;
+        self.step();
+        Ok(Some(to_f32(&view)?))
+    }
+
+    fn step(&mut self) {
+        self.done += 1;
+        (self.progress)(self.done, self.files.tensor_names().count() as u32);
+    }
+
+    fn vector(&mut self, name: &str, len: usize) -> Result<Array> {
+        let view = self.files.tensor(name)?;
+        expect_shape(&view, &[len])?;
+        let array = Array::from_vec(to_f32(&view)?, &[len as i32])?.astype(self.storage.compute_dtype())?;
+        eval(&[&array])?;
+        self.bytes += array.nbytes() as u64;
+        self.step();
+        Ok(array)
+    }
+
+    fn matrix(&mut self, module: &str, shape: [usize; 2]) -> Result<Matrix> {
+        if let Some(spec) = self.files.affine(module) {
+            return self.affine_matrix(module, shape, spec);
+        }
+        let view = self.files.tensor(&format!("{module}.weight"))?;
+        expect_shape(&view, &shape)?;
+        let matrix = match (self.storage, view.format()) {
+            (Storage::Stored(_), TensorFormat::Blocks(_)) => Matrix::Quantized(blocks(&view, shape)?),
+            (
+                Storage::Stored(dtype),
+                TensorFormat::Dense(FileDtype::F16 | FileDtype::BF16 | FileDtype::F32),
+            ) => dense(stored(&view)?.astype(dtype)?)?,
+            (Storage::F32, TensorFormat::Blocks(_)) | (_, TensorFormat::Dense(_)) => {
+                dense(Array::from_vec(to_f32(&view)?, &dims(&shape))?.astype(self.storage.compute_dtype())?)?
+            }
+        };
+        self.step();
+        Ok(matrix)
+    }
+
+    /// A module of an MLX-quantised folder: `weight` (packed), `scales` and `biases`.
+    fn affine_matrix(&mut self, module: &str, shape: [usize; 2], spec: AffineSpec) -> Result<Matrix> {
+        let [rows, columns] = shape;
+        let weight = self.files.tensor(&format!("{module}.weight"))?;
+        let groups = columns / spec.group_size();
+        expect_shape(&weight, &[rows, columns * spec.bits() as usize / 32])?;
+        let mut parts = vec![stored(&weight)?];
+        for part in ["scales", "biases"] {
+            let view = self.files.tensor(&format!("{module}.{part}"))?;
+            expect_shape(&view, &[rows, groups])?;
+            parts.push(stored(&view)?);
+            self.step();
+        }
+        self.step();
+        let quantized = Quantized {
+            packed: parts.swap_remove(0),
+            scales: parts.swap_remove(1),
+            biases: parts.swap_remove(0),
+            packing: packing(spec),
+        };
+        match self.storage {
+            Storage::Stored(_) => Ok(Matrix::Quantized(quantized)),
+            Storage::F32 => dense(quantized.dequantize(Dtype::F32)?),
+        }
+    }
+}
+
+fn dense(array: Array) -> Result<Matrix> {
+    eval(&[&array])?;
+    Ok(Matrix::Dense(array))
+}
+
+/// A GGUF file's blocks in MLX's packed form.
+fn blocks(view: &TensorView<'_>, [rows, columns]: [usize; 2]) -> Result<Quantized> {
+    let affine = to_affine(view)?;
+    let packing = packing(affine.spec);
+    let (words, groups) = (columns * affine.spec.bits() as usize / 32, columns / affine.spec.group_size());
+    let halves = |values: Vec<f16>| -> Result<Array> {
+        let bytes: Vec<u8> = values.into_iter().flat_map(f16::to_le_bytes).collect();
+        Ok(Array::from_bytes(&bytes, &dims(&[rows, groups]), Dtype::F16)?)
+    };
+    Ok(Quantized {
+        packed: Array::from_vec(affine.packed, &dims(&[rows, words]))?,
+        scales: halves(affine.scales)?,
+        biases: halves(affine.biases)?,
+        packing,
+    })
+}
+
+fn packing(spec: AffineSpec) -> Packing {
+    Packing { group_size: spec.group_size() as i32, bits: spec.bits() as i32 }
+}
+
+/// A dense tensor as it is in the file.
+fn stored(view: &TensorView<'_>) -> Result<Array> {
+    let dtype = match view.format() {
+        TensorFormat::Dense(FileDtype::F16) => Dtype::F16,
+        TensorFormat::Dense(FileDtype::BF16) => Dtype::Bf16,
+        TensorFormat::Dense(FileDtype::F32) => Dtype::F32,
+        TensorFormat::Dense(FileDtype::U32) => u32::DTYPE,
+        other => {
+            let name = view.name().to_owned();
+            return Err(GpuError::Type { name, found: other.to_string(), role: "weights" });
+        }
+    };
+    Ok(Array::from_bytes(&view.bytes(), &dims(view.shape()), dtype)?)
+}
+
+fn dims(shape: &[usize]) -> Vec<i32> {
+    // Every size of a configuration is below 2^24, and shapes were compared with it.
+    shape.iter().map(|&dim| dim as i32).collect()
+}
+
+fn expect_shape(view: &TensorView<'_>, wanted: &[usize]) -> Result<()> {
+    if view.shape() == wanted {
+        return Ok(());
+    }
+    Err(GpuError::Shape {
+        name: view.name().to_owned(),
+        found: view.shape().to_vec(),
+        wanted: wanted.to_vec(),
+    })
+}

@@ -1,0 +1,121 @@
+//! What the device keeps for each running sequence beside its KV: the last token, and what penalties look at.
+
+use mlx_sys::{Array, Dtype};
+use troupe_protocol::{Binding, SamplingParams, SlotId, StepId};
+
+use crate::batch::vector;
+use crate::error::{GpuError, Result};
+use crate::sampling::TokenCounts;
+
+/// Device state by slot.
+#[derive(Debug)]
+pub struct Slots {
+    slots: Vec<Option<Slot>>,
+    /// Last sampled token of each slot, [max_num_seqs] u32.
+    last_tokens: Array,
+    vocab_size: usize,
+}
+
+/// A bound slot.
+#[derive(Debug)]
+pub struct Slot {
+    /// How tokens are chosen.
+    pub sampling: SamplingParams,
+    /// Present if penalties are on.
+    pub counts: Option<TokenCounts>,
+    max_len: u32,
+    /// The step that sampled the slot's last token.
+    last_step: Option<StepId>,
+}
+
+impl Slots {
+    /// `max_num_seqs` slots without owners.
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn new(max_num_seqs: usize, vocab_size: usize) -> Result<Self> {
+        let last_tokens = Array::zeros(&[max_num_seqs as i32], Dtype::U32)?;
+        Ok(Self { slots: (0..max_num_seqs).map(|_| None).collect(), last_tokens, vocab_size })
+    }
+
+    /// Gives a slot to a sequence.
+    ///
+    /// # Errors
+    /// A slot out of range, a token beyond the vocabulary, or an operation that MLX refuses.
+    pub fn bind(&mut self, binding: &Binding) -> Result<()> {
+        let counts = match &binding.history {
+            Some(history) => Some(TokenCounts::new(history, self.vocab_size)?),
+            None => None,
+        };
+        let place = self.slots.get_mut(binding.slot.0 as usize);
+        let place = place.ok_or_else(|| GpuError::Step(format!("{} is out of range", binding.slot)))?;
+        *place = Some(Slot {
+            sampling: binding.sampling.clone(),
+            counts,
+            max_len: binding.max_len,
+            last_step: None,
+        });
+        Ok(())
+    }
+
+    /// The owner's state.
+    ///
+    /// # Errors
+    /// A slot without an owner.
+    pub fn get(&self, slot: SlotId) -> Result<&Slot> {
+        self.slots
+            .get(slot.0 as usize)
+            .and_then(Option::as_ref)
+            .ok_or_else(|| GpuError::Step(format!("{slot} has no owner")))
+    }
+
+    /// The owner's state.
+    ///
+    /// # Errors
+    /// A slot without an owner.
+    pub fn get_mut(&mut self, slot: SlotId) -> Result<&mut Slot> {
+        self.slots
+            .get_mut(slot.0 as usize)
+            .and_then(Option::as_mut)
+            .ok_or_else(|| GpuError::Step(format!("{slot} has no owner")))
+    }
+
+    /// The most tokens that the slot's sequence may come to hold.
+    ///
+    /// # Errors
+    /// A slot without an owner.
+    pub fn max_len(&self, slot: SlotId) -> Result<u32> {
+        Ok(self.get(slot)?.max_len)
+    }
+
+    /// Checks that the slot's last token is the one that `step` sampled.
+    ///
+    /// # Errors
+    /// If it is another, or none.
+    pub fn check_last_step(&self, slot: SlotId, step: StepId) -> Result<()> {
+        match self.get(slot)?.last_step {
+            Some(last) if last == step => Ok(()),
+            last => {
+                Err(GpuError::Step(format!("{slot} wants the token of {step}, but holds that of {last:?}")))
+            }
+        }
+    }
+
+    /// Last sampled token of each slot, [max_num_seqs] u32.
+    pub fn last_tokens(&self) -> &Array {
+        &self.last_tokens
+    }
+
+    /// Keeps what `step` sampled: `tokens` [S] u32 belong to `slots`.
+    ///
+    /// # Errors
+    /// A slot without an owner, or an operation that MLX refuses.
+    pub fn keep(&mut self, step: StepId, slots: &[SlotId], tokens: &Array) -> Result<()> {
+        let indices: Vec<i32> = slots.iter().map(|slot| slot.0 as i32).collect();
+        self.last_tokens = self.last_tokens.set_rows(&vector(&indices)?, tokens)?;
+        for &slot in slots {
+            self.get_mut(slot)?.last_step = Some(step);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+#include "cpu/pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace troupe {
+namespace {
+
+// More threads than this do not help a memory-bound decode on one socket.
+constexpr size_t kMaxThreads = 16;
+// How long a worker polls for the next piece of work before it sleeps: about the time of a small graph operation, so
+// that the pieces of one step do not pay a wake-up each, and an idle server uses no CPU.
+constexpr int kPolls = 2000;
+
+thread_local bool inside_task = false;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+size_t usable_cpus() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<size_t>(CPU_COUNT(&set));
+#endif
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+class Pool {
+ public:
+  static Pool& get() {
+    // Never destroyed: workers may still sleep in it when the process ends.
+    static Pool* pool = new Pool(std::clamp<size_t>(usable_cpus(), 1, kMaxThreads));
+    return *pool;
+  }
+
+  size_t threads() const { return workers_ + 1; }
+
+  void run(size_t count, Work work, void* context) {
+    if (count <= 1 || workers_ == 0 || inside_task) {
+      for (size_t i = 0; i < count; ++i) work(context, i);
+      return;
+    }
+    std::lock_guard<std::mutex> turn(turn_);
+    work_ = work;
+    context_ = context;
+    count_ = count;
+    next_.store(0, std::memory_order_relaxed);
+    {
+      // Under the lock, so that no worker goes to sleep between its look at the round and this change.
+      std::lock_guard<std::mutex> lock(mutex_);
+      uint64_t round = state_.load(std::memory_order_relaxed) / kRound + 1;
+      state_.store(round * kRound + kOpen, std::memory_order_release);
+    }
+    wake_.notify_all();
+    take_all();
+    leave_no_worker_inside();
+  }
+
+ private:
+  explicit Pool(size_t threads) : workers_(threads - 1) {
+    for (size_t i = 0; i < workers_; ++i) std::thread([this] { serve(); }).detach();
+  }
+
+  void take_all() {
+    inside_task = true;
+    for (size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) work_(context_, i);
+    inside_task = false;
+  }
+
+  // Closes the round: a worker that has not come yet need not be waited for.
+  void leave_no_worker_inside() {
+    uint64_t state = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+    for (int poll = 0; state % kOpen != 0; ++poll) {
+      if (poll < kPolls) {
+        pause();
+      } else {
+        state_.wait(state, std::memory_order_acquire);
+      }
+      state = state_.load(std::memory_order_acquire);
+    }
+  }
+
+  bool is_news(uint64_t state, uint64_t seen) const { return (state & kOpen) != 0 && state / kRound != seen; }
+
+  uint64_t next_round(uint64_t seen) {
+    for (int poll = 0; poll < kPolls; ++poll, pause()) {
+      uint64_t state = state_.load(std::memory_order_acquire);
+      if (is_news(state, seen)) return state;
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait(lock, [&] { return is_news(state_.load(std::memory_order_acquire), seen); });
+    return state_.load(std::memory_order_acquire);
+  }
+
+  void serve() {
+    for (uint64_t seen = 0;;) {
+      uint64_t state = next_round(seen);
+      while (is_news(state, seen)) {
+        if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
+        seen = state / kRound;
+        take_all();
+        state = state_.fetch_sub(1, std::memory_order_acq_rel);
+        state_.notify_all();
+      }
+    }
+  }
+
+  // state_: the number of the round, whether it is open, and how many workers are inside.
+  static constexpr uint64_t kOpen = 1 << 16;
+  static constexpr uint64_t kRound = kOpen * 2;
+
+  const size_t workers_;
+  std::mutex turn_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::atomic<uint64_t> state_{0};
+  std::atomic<size_t> next_{0};
+  Work work_ = nullptr;
+  void* context_ = nullptr;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+size_t pool_threads() { return Pool::get().threads(); }
+
+void pool_run(size_t count, Work work, void* context) { Pool::get().run(count, work, context); }
+
+}  // namespace troupe

@@ -1,0 +1,252 @@
+//! The declarations that cxx checks on both sides. Everything that can throw returns `Result`.
+#![allow(missing_docs, reason = "private to the crate; the safe wrappers are documented")]
+#![allow(unsafe_code, reason = "the foreign boundary")]
+#![allow(unreachable_pub, reason = "the macro makes the items public inside a private module")]
+
+#[cxx::bridge(namespace = "troupe")]
+pub(crate) mod ffi {
+    /// Operations of one array and no parameter.
+    enum Unary {
+        Abs,
+        Contiguous,
+        Copy,
+        Cos,
+        Erf,
+        Exp,
+        Floor,
+        IsNan,
+        Log,
+        Log1p,
+        LogicalNot,
+        Negative,
+        Reciprocal,
+        Rsqrt,
+        Sigmoid,
+        Sin,
+        Sqrt,
+        Square,
+        StopGradient,
+        Tanh,
+    }
+
+    /// Operations of two arrays that broadcast against each other.
+    enum Binary {
+        Add,
+        BitwiseAnd,
+        BitwiseXor,
+        Divide,
+        Equal,
+        FloorDivide,
+        Greater,
+        GreaterEqual,
+        LeftShift,
+        Less,
+        LessEqual,
+        LogAddExp,
+        LogicalAnd,
+        LogicalOr,
+        Matmul,
+        Maximum,
+        Minimum,
+        Multiply,
+        NotEqual,
+        Power,
+        Remainder,
+        RightShift,
+        Subtract,
+    }
+
+    /// Operations that fold one axis.
+    enum Fold {
+        All,
+        Any,
+        ArgMax,
+        ArgMin,
+        LogSumExp,
+        Max,
+        Mean,
+        Min,
+        Sum,
+    }
+
+    /// Operations along one axis that keep the shape.
+    enum Along {
+        ArgSort,
+        Softmax,
+        Sort,
+    }
+
+    /// Operations of one array and a list of integers (a shape or axes).
+    enum Layout {
+        BroadcastTo,
+        ExpandDims,
+        Reshape,
+        Squeeze,
+        Transpose,
+    }
+
+    /// How a quantised matrix is packed.
+    struct Packing {
+        group_size: i32,
+        bits: i32,
+    }
+
+    struct RopeOptions {
+        dims: i32,
+        traditional: bool,
+        has_base: bool,
+        base: f32,
+        scale: f32,
+    }
+
+    struct AttentionOptions {
+        scale: f32,
+        /// 0: no window
+        window: i32,
+        /// 0: no cap
+        softcap: f32,
+    }
+
+    extern "Rust" {
+        type HostBuffer;
+        fn address(&self) -> usize;
+    }
+
+    unsafe extern "C++" {
+        include!("mlx-sys/cpp/bridge.h");
+
+        #[namespace = "mlx::core"]
+        #[cxx_name = "array"]
+        type MlxArray;
+
+        // arrays.cc
+        fn from_bytes(bytes: &[u8], shape: &[i32], dtype: u8) -> Result<UniquePtr<MlxArray>>;
+        fn from_host(owner: Box<HostBuffer>, shape: &[i32], dtype: u8) -> Result<UniquePtr<MlxArray>>;
+        fn uninit(shape: &[i32], dtype: u8) -> Result<UniquePtr<MlxArray>>;
+        fn full(shape: &[i32], value: &MlxArray, dtype: u8) -> Result<UniquePtr<MlxArray>>;
+        fn arange(start: f64, stop: f64, step: f64, dtype: u8) -> Result<UniquePtr<MlxArray>>;
+        fn clone_handle(a: &MlxArray) -> UniquePtr<MlxArray>;
+        fn shape_of(a: &MlxArray) -> &[i32];
+        fn dtype_of(a: &MlxArray) -> u8;
+        fn size_of(a: &MlxArray) -> usize;
+        fn available(a: &MlxArray) -> bool;
+        fn wait(a: &MlxArray) -> Result<()>;
+        fn read_bytes(a: &MlxArray, out: &mut [u8]) -> Result<()>;
+        fn push(list: Pin<&mut CxxVector<MlxArray>>, a: &MlxArray);
+        fn eval(list: &CxxVector<MlxArray>) -> Result<()>;
+        fn async_eval(list: &CxxVector<MlxArray>) -> Result<()>;
+
+        // ops.cc
+        fn unary(op: Unary, a: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn binary(op: Binary, a: &MlxArray, b: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn fold(op: Fold, a: &MlxArray, axis: i32, keep: bool) -> Result<UniquePtr<MlxArray>>;
+        fn along(op: Along, a: &MlxArray, axis: i32) -> Result<UniquePtr<MlxArray>>;
+        fn cumsum(a: &MlxArray, axis: i32, reverse: bool, inclusive: bool) -> Result<UniquePtr<MlxArray>>;
+        fn argpartition(a: &MlxArray, kth: i32, axis: i32) -> Result<UniquePtr<MlxArray>>;
+        fn topk(a: &MlxArray, k: i32, axis: i32) -> Result<UniquePtr<MlxArray>>;
+        fn astype(a: &MlxArray, dtype: u8) -> Result<UniquePtr<MlxArray>>;
+        fn view(a: &MlxArray, dtype: u8) -> Result<UniquePtr<MlxArray>>;
+        fn addmm(c: &MlxArray, a: &MlxArray, b: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn where_(condition: &MlxArray, x: &MlxArray, y: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn random_bits(shape: &[i32], width: i32, key: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+
+        // shapes.cc
+        fn layout(op: Layout, a: &MlxArray, numbers: &[i32]) -> Result<UniquePtr<MlxArray>>;
+        fn swapaxes(a: &MlxArray, first: i32, second: i32) -> Result<UniquePtr<MlxArray>>;
+        fn flatten(a: &MlxArray, start: i32, end: i32) -> Result<UniquePtr<MlxArray>>;
+        fn concatenate(list: &CxxVector<MlxArray>, axis: i32) -> Result<UniquePtr<MlxArray>>;
+        fn stack(list: &CxxVector<MlxArray>, axis: i32) -> Result<UniquePtr<MlxArray>>;
+        fn split(a: &MlxArray, at: &[i32], axis: i32) -> Result<UniquePtr<CxxVector<MlxArray>>>;
+        fn slice(a: &MlxArray, start: &[i32], stop: &[i32], strides: &[i32]) -> Result<UniquePtr<MlxArray>>;
+        fn slice_update(
+            a: &MlxArray,
+            update: &MlxArray,
+            start: &[i32],
+            stop: &[i32],
+        ) -> Result<UniquePtr<MlxArray>>;
+        fn take(a: &MlxArray, indices: &MlxArray, axis: i32) -> Result<UniquePtr<MlxArray>>;
+        fn take_along_axis(a: &MlxArray, indices: &MlxArray, axis: i32) -> Result<UniquePtr<MlxArray>>;
+        fn put_along_axis(
+            a: &MlxArray,
+            indices: &MlxArray,
+            values: &MlxArray,
+            axis: i32,
+        ) -> Result<UniquePtr<MlxArray>>;
+        fn scatter_rows(
+            a: &MlxArray,
+            indices: &MlxArray,
+            updates: &MlxArray,
+            add: bool,
+        ) -> Result<UniquePtr<MlxArray>>;
+
+        // fast.cc: a null pointer is an absent array.
+        unsafe fn quantized_matmul(
+            x: &MlxArray,
+            w: &MlxArray,
+            scales: &MlxArray,
+            biases: *const MlxArray,
+            transpose: bool,
+            packing: &Packing,
+        ) -> Result<UniquePtr<MlxArray>>;
+        fn quantize(w: &MlxArray, packing: &Packing) -> Result<UniquePtr<CxxVector<MlxArray>>>;
+        unsafe fn dequantize(
+            w: &MlxArray,
+            scales: &MlxArray,
+            biases: *const MlxArray,
+            packing: &Packing,
+            dtype: u8,
+        ) -> Result<UniquePtr<MlxArray>>;
+        unsafe fn layer_norm(
+            x: &MlxArray,
+            weight: *const MlxArray,
+            bias: *const MlxArray,
+            eps: f32,
+        ) -> Result<UniquePtr<MlxArray>>;
+        unsafe fn rope(
+            x: &MlxArray,
+            options: &RopeOptions,
+            offset: i32,
+            freqs: *const MlxArray,
+        ) -> Result<UniquePtr<MlxArray>>;
+        unsafe fn attention(
+            q: &MlxArray,
+            k: &MlxArray,
+            v: &MlxArray,
+            scale: f32,
+            mask_mode: &str,
+            mask: *const MlxArray,
+        ) -> Result<UniquePtr<MlxArray>>;
+
+        // fused.cc
+        unsafe fn rms_norm(x: &MlxArray, weight: *const MlxArray, eps: f32) -> Result<UniquePtr<MlxArray>>;
+        fn swiglu(gate: &MlxArray, up: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn rotate_half(x: &MlxArray, cos: &MlxArray, sin: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+
+        // paged_attention.cc: q, k, v, k_slab, v_slab, row_offsets, context_lens, slot_mapping, block_tables.
+        fn paged_attention(
+            inputs: &CxxVector<MlxArray>,
+            options: &AttentionOptions,
+        ) -> Result<UniquePtr<MlxArray>>;
+
+        // device.cc
+        fn set_default_device(gpu: bool) -> Result<()>;
+        fn default_is_gpu() -> bool;
+        fn device_available(gpu: bool) -> bool;
+        fn device_info(gpu: bool) -> Result<String>;
+        fn synchronize() -> Result<()>;
+        fn active_memory() -> usize;
+        fn peak_memory() -> usize;
+        fn reset_peak_memory();
+        fn cache_memory() -> usize;
+        fn set_memory_limit(bytes: usize) -> Result<usize>;
+        fn set_cache_limit(bytes: usize) -> Result<usize>;
+        fn set_wired_limit(bytes: usize) -> Result<usize>;
+        fn clear_cache();
+        fn version() -> String;
+        fn cpu_threads() -> usize;
+    }
+
+    impl CxxVector<MlxArray> {}
+}
+
+use crate::array::HostBuffer;

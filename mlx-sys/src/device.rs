@@ -1,0 +1,54 @@
+//! Devices and the version of MLX.
+
+use crate::Result;
+use crate::bridge::ffi;
+
+/// Where operations run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Device {
+    /// The host.
+    Cpu,
+    /// The first GPU (CUDA or Metal, as the linked MLX has it).
+    Gpu,
+}
+
+impl Device {
+    /// True when the linked MLX can use this device on this machine.
+    #[must_use]
+    pub fn is_available(self) -> bool {
+        ffi::device_available(self == Self::Gpu)
+    }
+
+    /// What the device says of itself, `key=value` pairs in order of their keys.
+    pub fn info(self) -> Result<String> {
+        Ok(ffi::device_info(self == Self::Gpu)?)
+    }
+}
+
+/// Where operations built from now on run. The one piece of ambient state, and MLX's own.
+pub fn set_default_device(device: Device) -> Result<()> {
+    Ok(ffi::set_default_device(device == Device::Gpu)?)
+}
+
+/// Where operations built now would run.
+#[must_use]
+pub fn default_device() -> Device {
+    if ffi::default_is_gpu() { Device::Gpu } else { Device::Cpu }
+}
+
+/// Waits until all work submitted by this thread is done.
+pub fn synchronize() -> Result<()> {
+    Ok(ffi::synchronize()?)
+}
+
+/// MLX's version, as the library at run time says it.
+#[must_use]
+pub fn version() -> String {
+    ffi::version()
+}
+
+/// How many threads our CPU kernels and BLAS work with.
+#[must_use]
+pub fn cpu_threads() -> usize {
+    ffi::cpu_threads()
+}

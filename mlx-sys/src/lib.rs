@@ -1,0 +1,29 @@
+//! MLX for Rust: a safe handle to its arrays, its operations, and our own primitives.
+//!
+//! Everything is lazy: an operation builds a graph node, [`eval`] and [`async_eval`] compute. One thread makes, uses
+//! and drops all arrays: MLX keeps command encoders and default streams thread-local, and [`Array`] is not `Send`.
+//! There is one stream a thread, so operations run in the order in which they were submitted.
+//!
+//! The crate refuses to differentiate, to name streams, and to convert types silently.
+
+mod array;
+mod bridge;
+mod device;
+mod dtype;
+mod error;
+mod fast;
+mod fused;
+pub mod memory;
+mod ops;
+mod paged;
+
+pub use array::{Array, async_eval, eval};
+pub use device::{Device, cpu_threads, default_device, set_default_device, synchronize, version};
+pub use dtype::{Dtype, Element};
+pub use error::{Error, Result};
+pub use fast::{
+    Mask, Orientation, Packing, Quantized, Rope, RopeAngles, RopePairs, random_bits,
+    scaled_dot_product_attention,
+};
+pub use ops::{Axis, Scan, concatenate, stack};
+pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};

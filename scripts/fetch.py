@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+"""Fetches what the build and the tests stand on: pinned, verified, unpacked in one atomic step.
+
+    scripts/fetch.py GROUP...     fetch groups: deps, models, lint, dist, test, cuda
+    scripts/fetch.py --relock     write files, sizes and hashes anew for the versions in deps.lock
+
+Single files are pinned in scripts/deps.lock; sets of Python packages, in scripts/GROUP-requirements.txt.
+
+Files come through pip, so its configuration (index, proxies, certificates) is the user's own. A file that stands
+in the folder TROUPE_WHEELS is used instead of a download. Nothing that is fetched here is ever executed here.
+"""
+
+import argparse
+import configparser
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "scripts" / "deps.lock"
+DEPS = ROOT / ".deps"
+
+# Group -> where its requirements are installed, and what to call them.
+PYTHON_SETS = {
+    "test": (DEPS / "test" / "python", "the Python packages of the tests"),
+    "cuda": (DEPS / "mlx-cuda", "MLX for CUDA and NVIDIA's libraries (3 GB unpacked)"),
+}
+
+# The tags under which a wheel may be published for a platform of ours; only --relock needs to guess them.
+PLATFORM_TAGS = {
+    "linux-x86_64": ["manylinux_2_%d_x86_64" % minor for minor in range(35, 16, -1)] + ["manylinux2014_x86_64"],
+    "linux-aarch64": ["manylinux_2_%d_aarch64" % minor for minor in range(35, 16, -1)] + ["manylinux2014_aarch64"],
+    "macos-arm64": ["macosx_15_0_arm64"],
+    "any": ["any"],
+}
+
+
+class FetchError(Exception):
+    """A failure that the person at the terminal can act on; the message says how."""
+
+
+# ---------------------------------------------------------------- the lock file
+
+
+class Package:
+    """One section of deps.lock, seen from one platform."""
+
+    def __init__(self, name, section, here):
+        self.name = name
+        self.version = section["version"]
+        self.group = section["group"]
+        self.unless = section.get("unless")
+        self.unpack = [tuple(part.strip() for part in line.split("->")) for line in lines(section["unpack"])]
+        self.checks = [line.split() for line in lines(section.get("check", ""))]
+        self.platforms = [key for key in section if key in PLATFORM_TAGS]
+        key = here if here in section else "any"
+        self.file, size, self.sha256 = section[key].split() if key in section else (None, "0", None)
+        self.size = int(size)
+
+    def __str__(self):
+        return "%s %s" % (self.name, self.version)
+
+    def targets(self):
+        """The paths in the work tree that this package fills, each replaced whole."""
+        return [ROOT / target for _, target in self.unpack]
+
+    def stamp(self):
+        return DEPS / ".stamps" / self.name
+
+    def key(self):
+        return "%s %s\n" % (self.sha256, self.unpack)
+
+    def is_current(self):
+        stamp = self.stamp()
+        return stamp.is_file() and stamp.read_text() == self.key() and all(path.exists() for path in self.targets())
+
+
+def lines(text):
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def this_platform():
+    system = {"Linux": "linux", "Darwin": "macos"}.get(platform.system(), platform.system().lower())
+    return "%s-%s" % (system, platform.machine().lower().replace("amd64", "x86_64"))
+
+
+def read_lock(here):
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",))
+    parser.optionxform = str
+    parser.read_string(LOCK.read_text())
+    return [Package(name, parser[name], here) for name in parser.sections()]
+
+
+# ---------------------------------------------------------------- one package
+
+
+def fetch(package, here):
+    """Downloads, verifies and unpacks one package unless it is there already."""
+    if package.unless and os.environ.get(package.unless):
+        return
+    if package.file is None:
+        if here in PLATFORM_TAGS:
+            return
+        way_out = "; set %s to your own" % package.unless if package.unless else ""
+        raise FetchError("%s is not published for %s%s" % (package, here, way_out))
+    if package.is_current():
+        return
+    refuse_older_system(package)
+    print("fetching %s (%s)" % (package, human(package.size)), flush=True)
+    package.stamp().unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".download-", dir=DEPS) as folder:
+        archive = obtain(package, Path(folder))
+        verify(archive, package.sha256, "%s (%s)" % (package.file, package))
+        install(package, archive)
+    package.stamp().parent.mkdir(parents=True, exist_ok=True)
+    package.stamp().write_text(package.key())
+
+
+def refuse_older_system(package):
+    """A wheel's name states the oldest C library or macOS that its code runs on."""
+    libc, have = platform.libc_ver()
+    need = re.search(r"manylinux_(\d+)_(\d+)", package.file)
+    what = "glibc"
+    if platform.system() == "Darwin":
+        have, need, what = platform.mac_ver()[0], re.search(r"macosx_(\d+)_(\d+)", package.file), "macOS"
+    elif libc != "glibc":
+        have = "0.0"
+    if need and tuple(map(int, have.split(".")[:2])) < (int(need[1]), int(need[2])):
+        way_out = "; build it yourself and set %s" % package.unless if package.unless else ""
+        raise FetchError("%s needs %s %s.%s or newer%s" % (package, what, need[1], need[2], way_out))
+
+
+def obtain(package, folder):
+    """The archive's path: in TROUPE_WHEELS when it stands there, else downloaded by pip into `folder`."""
+    by_hand = os.environ.get("TROUPE_WHEELS")
+    if by_hand and (Path(by_hand) / package.file).is_file():
+        return Path(by_hand) / package.file
+    download(package.name, package.version, wheel_tags(package.file), folder)
+    found = [path for path in folder.iterdir() if path.is_file()]
+    if [path.name for path in found] != [package.file]:
+        names = ", ".join(path.name for path in found) or "nothing"
+        raise FetchError("expected %s, and pip brought %s" % (package.file, names))
+    return found[0]
+
+
+def wheel_tags(file):
+    """The platform tags in a wheel's name, or None for a source archive."""
+    return file[: -len(".whl")].split("-")[-1].split(".") if file.endswith(".whl") else None
+
+
+def download(name, version, tags, folder):
+    """Runs `pip download` for one file. `tags` are a wheel's platforms; None asks for the source archive."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
+    environment = dict(os.environ)
+    if tags is None:
+        command += ["--no-binary=:all:", "--no-build-isolation"]
+        backend = str(metadata_only_backend(name, version, folder))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [backend, environment.get("PYTHONPATH")]))
+    else:
+        command += ["--only-binary=:all:", "--python-version=3.12"]
+        command += ["--platform=" + tag for tag in tags]
+    run_pip(command + ["%s==%s" % (name, version)], environment, "%s %s" % (name, version))
+
+
+def metadata_only_backend(name, version, folder):
+    """pip insists on a source archive's metadata, and would run its build to learn name and version. This stands in
+    for the build: it answers those two, so that nothing is compiled and no code of the archive runs."""
+    backend = folder / "backend" / "scikit_build_core"
+    backend.mkdir(parents=True)
+    (backend / "__init__.py").touch()
+    (backend / "build.py").write_text(
+        "import pathlib\n"
+        "def get_requires_for_build_wheel(settings=None):\n"
+        "    return []\n"
+        "def prepare_metadata_for_build_wheel(folder, settings=None):\n"
+        "    info = pathlib.Path(folder) / '%s-%s.dist-info'\n"
+        "    info.mkdir()\n"
+        "    (info / 'METADATA').write_text('Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n')\n"
+        "    return info.name\n" % (name.replace("-", "_"), version, name, version)
+    )
+    return backend.parent
+
+
+def run_pip(command, environment, what):
+    result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if result.returncode == 0:
+        return
+    errors = lines(result.stdout)
+    reason = next((line for line in reversed(errors) if line.startswith("ERROR:")), errors[-1] if errors else "")
+    raise FetchError(
+        "pip could not fetch %s: %s\n"
+        "check the network, `pip config list` and the proxy variables; offline, put the files that scripts/deps.lock\n"
+        "and scripts/*-requirements.txt name into a folder and set TROUPE_WHEELS to it" % (what, reason.replace("ERROR: ", ""))
+    )
+
+
+def verify(path, expected, what):
+    got = sha256(path)
+    if got != expected:
+        raise FetchError("%s has the wrong sha256\n  expected %s\n  got      %s" % (what, expected, got))
+
+
+def sha256(path):
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- unpacking
+
+
+def install(package, archive):
+    """Unpacks beside the final places, checks, and only then moves each new path over the old one."""
+    moves = []
+    for source, target in package.unpack:
+        staged = staging_path(ROOT / target)
+        unpack(archive, source, staged)
+        moves.append((staged, ROOT / target))
+    for target, expected in package.checks:
+        verify(staging_path(ROOT / target), expected, target)
+    for staged, final in moves:
+        replace(staged, final)
+
+
+def staging_path(final):
+    return final.parent / (".new-" + final.name)
+
+
+def replace(staged, final):
+    discard(final)
+    os.rename(staged, final)
+
+
+def discard(path):
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def unpack(archive, source, staged):
+    """Writes the archive's members at or below `source` (a glob for one path prefix) to `staged`."""
+    discard(staged)
+    prefix = re.compile("[^/]*".join(map(re.escape, source.split("*"))))
+    count = 0
+    for name, mode, copy_to in members(archive):
+        match = prefix.match(name)
+        if not match or name.endswith("/"):
+            continue
+        path = staged / name[match.end() :] if source.endswith("/") else staged
+        if ".." in path.parts:
+            raise FetchError("%s holds the unsafe path %s" % (archive.name, name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        copy_to(path)
+        path.chmod(0o755 if mode & 0o100 else 0o644)
+        count += 1
+    if count == 0:
+        raise FetchError("%s holds no %s" % (archive.name, source))
+
+
+def members(archive):
+    """Yields (name, mode, copy_to) for each regular file of a zip or tar archive."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for info in wheel.infolist():
+                yield info.filename, info.external_attr >> 16, lambda path, info=info: copy(wheel.open(info), path)
+    else:
+        with tarfile.open(archive) as tar:
+            for info in tar:
+                if info.isfile():
+                    yield info.name, info.mode, lambda path, info=info: copy(tar.extractfile(info), path)
+
+
+def copy(reader, path):
+    with reader, open(path, "wb") as writer:
+        shutil.copyfileobj(reader, writer, 1 << 20)
+
+
+# ---------------------------------------------------------------- sets of Python packages
+
+
+def fetch_python_set(group):
+    """Installs a group's requirements into a folder of their own, for PYTHONPATH or a library path."""
+    target, what = PYTHON_SETS[group]
+    requirements = ROOT / "scripts" / (group + "-requirements.txt")
+    stamp = DEPS / ".stamps" / (group + "-requirements")
+    key = "%s %s\n" % (sha256(requirements), platform.python_version())
+    if stamp.is_file() and stamp.read_text() == key and target.is_dir():
+        return
+    if sys.version_info < (3, 10):
+        raise FetchError("%s need Python 3.10 or newer: make PYTHON=... picks another" % what)
+    print("fetching " + what, flush=True)
+    stamp.unlink(missing_ok=True)
+    staged = staging_path(target)
+    discard(staged)
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--no-compile"]
+    command += ["--no-user", "--require-hashes", "--target", str(staged), "--requirement", str(requirements)]
+    if os.environ.get("TROUPE_WHEELS"):
+        command += ["--find-links", os.environ["TROUPE_WHEELS"]]
+    run_pip(command, dict(os.environ), "what %s lists" % requirements.relative_to(ROOT))
+    replace(staged, target)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(key)
+
+
+# ---------------------------------------------------------------- relock
+
+
+def relock():
+    """Downloads each package for each of its platforms and writes what came into deps.lock."""
+    text = LOCK.read_text()
+    for package in read_lock(this_platform()):
+        for key in package.platforms:
+            with tempfile.TemporaryDirectory(prefix=".download-", dir=DEPS) as folder:
+                is_source = key == "any" and (package.file or "").endswith(".tar.gz")
+                download(package.name, package.version, None if is_source else PLATFORM_TAGS[key], Path(folder))
+                (path,) = [path for path in Path(folder).iterdir() if path.is_file()]
+                entry = "%s = %s %d %s" % (key, path.name, path.stat().st_size, sha256(path))
+            print(package.name, entry, flush=True)
+            section = re.search(r"^\[%s\]$.*?(?=^\[|\Z)" % re.escape(package.name), text, re.M | re.S)
+            fresh = re.sub(r"^%s = .*$" % re.escape(key), entry, section[0], flags=re.M)
+            text = text[: section.start()] + fresh + text[section.end() :]
+            LOCK.write_text(text)
+
+
+# ---------------------------------------------------------------- command line
+
+
+def human(size):
+    return "%.1f MB" % (size / 1e6) if size >= 1e6 else "%.0f kB" % (size / 1e3)
+
+
+@contextlib.contextmanager
+def only_one():
+    """Two fetches at once (make -j, two terminals) would write the same paths: the second waits."""
+    DEPS.mkdir(exist_ok=True)
+    with open(DEPS / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left_over in DEPS.glob(".download-*"):
+            discard(left_over)
+        yield
+
+
+def main():
+    parser = argparse.ArgumentParser(description="fetch what the build and the tests stand on")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="deps, models, lint, dist, test or cuda")
+    parser.add_argument("--relock", action="store_true", help="write files, sizes and hashes of deps.lock anew")
+    arguments = parser.parse_args()
+    here = this_platform()
+    packages = read_lock(here)
+    unknown = set(arguments.groups) - {package.group for package in packages} - set(PYTHON_SETS)
+    if unknown:
+        parser.error("no such group: %s" % ", ".join(sorted(unknown)))
+    with only_one():
+        if arguments.relock:
+            relock()
+        for package in packages:
+            if package.group in arguments.groups:
+                fetch(package, here)
+        for group in PYTHON_SETS:
+            if group in arguments.groups:
+                fetch_python_set(group)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except FetchError as error:
+        sys.exit("error: %s" % error)
+    except KeyboardInterrupt:
+        sys.exit(130)
