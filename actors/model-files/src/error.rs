@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 /// The reason a model's files were refused. Each names its file, then the tensor or key, then the way out.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ModelFileError {
     /// The operating system would not open, stat, read or map a file.
     #[error("{}: {source}", path.display())]

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::error::{ModelFileError, Result};
 
-/// The most that a configuration file may hold. The largest real one, an index of a model with a hundred thousand
+/// The most that a configuration file or template may hold. The largest real one, an index of a hundred thousand
 /// tensors, is near 10 MB.
-const MAX_JSON_BYTES: u64 = 64 << 20;
+const MAX_JSON_BYTES: u64 = 16 << 20;
 
 /// The text of a file of at most [`MAX_JSON_BYTES`]; `None` where it does not exist.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>> {

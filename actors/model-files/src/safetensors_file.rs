@@ -1,12 +1,12 @@
 //! The directory of one safetensors file. The types of the header are those of the `safetensors` crate; its numbers
 //! are checked here, so that an error names its tensor: against the file's real size, in checked arithmetic.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
 use safetensors::tensor::{Dtype as StoredDtype, TensorInfo};
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{ModelFileError, Result};
 use crate::format::{Dtype, TensorFormat};
@@ -15,20 +15,44 @@ use crate::tensor::{RowOrder, TensorEntry, sort_apart};
 
 /// Bytes of the length that every file starts with.
 const LENGTH_BYTES: usize = 8;
+/// The key of what the file's writer had to say.
+const NOTES: &str = "__metadata__";
 /// The format's own limit.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// More dimensions than any tensor of any family has.
 const MAX_DIMS: usize = 8;
 const SUPPORTED: &str = "F32, F16, BF16, F64, BOOL or an integer type of 8 to 64 bits";
 
-/// The header's JSON.
-#[derive(Deserialize)]
-struct Header {
-    /// Notes of whoever wrote the file; not used.
-    #[serde(rename = "__metadata__")]
-    _notes: Option<HashMap<String, String>>,
-    #[serde(flatten)]
-    tensors: HashMap<String, TensorInfo>,
+/// The tensors that a header names; the notes beside them are skipped.
+struct Header(Vec<(String, TensorInfo)>);
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+/// Reads entries straight into their type: a detour over generic JSON values would let a hostile header of the largest
+/// size take gigabytes.
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut tensors = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            match name.as_str() {
+                NOTES => _ = map.next_value::<IgnoredAny>()?,
+                _ => tensors.push((name, map.next_value()?)),
+            }
+        }
+        Ok(Header(tensors))
+    }
 }
 
 /// Reads and checks the directory of a mapped file.
@@ -39,8 +63,7 @@ pub(crate) fn directory(file: &MappedFile) -> Result<Vec<TensorEntry>> {
     let header: Header = serde_json::from_slice(header)
         .map_err(|error| ModelFileError::malformed(path, "header", error.to_string()))?;
     let data_len = bytes.len() - data_start;
-    let entries =
-        header.tensors.into_iter().map(|(name, info)| entry(path, name, info, data_len, data_start));
+    let entries = header.0.into_iter().map(|(name, info)| entry(path, name, info, data_len, data_start));
     let mut entries = entries.collect::<Result<Vec<_>>>()?;
     sort_apart(path, &mut entries)?;
     refuse_holes(path, &entries, data_start..bytes.len())?;

@@ -289,3 +289,47 @@ fn the_fingerprint_tells_models_apart_and_stays() {
     assert_ne!(first, print(), "the same shapes with other numbers");
     assert_ne!(first, Folder::tiny(json!({"rope_theta": 5})).open().expect("opens").fingerprint());
 }
+
+#[test]
+#[cfg(unix)]
+fn a_folder_of_links_opens_as_the_hubs_cache_lays_it_out() {
+    let blobs = Folder::tiny(json!({}));
+    let snapshot = Folder::new(&[]);
+    for name in ["config.json", "model.safetensors"] {
+        std::os::unix::fs::symlink(blobs.path().join(name), snapshot.path().join(name)).expect("a link");
+    }
+    let model = snapshot.open().expect("opens");
+    assert_eq!(model.fingerprint(), blobs.open().expect("opens").fingerprint());
+}
+
+#[test]
+fn what_is_not_a_regular_file_is_refused() {
+    for name in ["config.json", "model.safetensors", "generation_config.json"] {
+        let folder = Folder::tiny(json!({}));
+        let path = folder.path().join(name);
+        if path.exists() {
+            std::fs::remove_file(&path).expect("removed");
+        }
+        std::fs::create_dir(&path).expect("a folder");
+        assert_refused(folder.open(), &[name, "not a regular file"]);
+    }
+}
+
+#[test]
+fn a_configuration_over_the_size_limit_is_refused_unread() {
+    let folder = Folder::tiny(json!({}));
+    let file = std::fs::File::create(folder.path().join("config.json")).expect("a file");
+    file.set_len(1 << 40).expect("a sparse file");
+    assert_refused(folder.open(), &["config.json", "1099511627776", "limit"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let folder = Folder::new(&[]);
+    let pipe = folder.path().join("m.gguf");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    let opened = troupe_model_files::ModelFiles::open(&pipe).map_err(|error| error.to_string());
+    assert_refused(opened, &["m.gguf", "not a regular file"]);
+}

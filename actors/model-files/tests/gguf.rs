@@ -20,7 +20,7 @@ fn metadata_becomes_a_hugging_face_configuration() {
     let expected = json!({
         "model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
         "num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 64, "max_position_embeddings": 64,
-        "vocab_size": 4, "tie_word_embeddings": true, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+        "vocab_size": 4, "tie_word_embeddings": true, "attention_bias": false, "mlp_bias": false, "hidden_act": "silu", "rms_norm_eps": 1e-5,
         "rope_theta": 500_000.0, "bos_token_id": 0, "eos_token_id": 1,
     });
     assert_eq!(json!(model.config()), expected);
@@ -63,6 +63,7 @@ fn the_bias_of_q_is_permuted_as_its_rows_are() {
     let view = model.tensor("model.layers.0.self_attn.q_proj.bias").expect("a tensor");
     let values = troupe_model_files::to_f32(&view).expect("floats");
     let head = |first: i32| (0..8).map(move |j| first + 2 * j).chain((0..8).map(move |j| first + 2 * j + 1));
+    assert_eq!(model.config()["attention_bias"], json!(true));
     assert_eq!(values, head(0).chain(head(16)).map(|row| row as f32).collect::<Vec<_>>());
 }
 
@@ -93,7 +94,9 @@ fn the_tokenizer_and_templates_come_from_the_metadata() {
 #[test]
 fn rope_scaling_is_translated() {
     type Change = fn(&mut GgufWriter);
-    let table: [(Change, serde_json::Value); 4] = [
+    let table: [(Change, serde_json::Value); 6] = [
+        (|file| _ = file.f32("llama.rope.scale_linear", 2.0), json!({"rope_type": "linear", "factor": 2.0})),
+        (|file| _ = file.f32("llama.rope.scale_linear", 1.0), serde_json::Value::Null),
         (
             |file| {
                 file.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4.0);
@@ -192,7 +195,18 @@ fn c191u_hostile_headers_are_refused_before_anything_is_allocated() {
     for counts in [[u64::MAX, 0], [0, u64::MAX]] {
         let header =
             [&b"GGUF"[..], &3u32.to_le_bytes(), &counts[0].to_le_bytes(), &counts[1].to_le_bytes()].concat();
-        assert_refused(open_bytes(&header, "m.gguf"), &["count of", "cannot fit"]);
+        assert_refused(open_bytes(&header, "m.gguf"), &["cannot fit", "truncated or corrupt"]);
+    }
+}
+
+#[test]
+fn counts_over_the_limits_are_refused_though_the_file_could_hold_them() {
+    for (counts, what) in [([1u64 << 19, 0], "number of tensors"), ([0, 1 << 17], "number of metadata keys")]
+    {
+        let mut file =
+            [&b"GGUF"[..], &3u32.to_le_bytes(), &counts[0].to_le_bytes(), &counts[1].to_le_bytes()].concat();
+        file.resize(16 << 20, 0);
+        assert_refused(open_bytes(&file, "m.gguf"), &[what, "over the limit"]);
     }
 }
 

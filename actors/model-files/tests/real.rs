@@ -16,7 +16,7 @@ fn the_configuration_is_that_of_the_published_folder() {
     let expected = json!({
         "model_type": "llama", "hidden_size": 576, "num_hidden_layers": 30, "num_attention_heads": 9,
         "num_key_value_heads": 3, "head_dim": 64, "intermediate_size": 1536, "max_position_embeddings": 8192,
-        "vocab_size": 49152, "tie_word_embeddings": true, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+        "vocab_size": 49152, "tie_word_embeddings": true, "attention_bias": false, "mlp_bias": false, "hidden_act": "silu", "rms_norm_eps": 1e-5,
         "rope_theta": 100_000.0, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2,
     });
     assert_eq!(json!(model.config()), expected);

@@ -64,6 +64,9 @@ pub enum Fault {
         /// MLX's or the engine's message.
         message: String,
     },
+    /// The server ended before the sequence did.
+    #[error("the server shut down before the end of this answer")]
+    Shutdown,
     /// The executor's thread is gone.
     #[error("the executor stopped: {message}")]
     ExecutorLost {

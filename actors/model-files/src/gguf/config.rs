@@ -34,6 +34,10 @@ pub(super) struct FromTensors {
     pub(super) vocab_size: usize,
     /// Whether `output.weight` is absent.
     pub(super) tied_head: bool,
+    /// Whether q, k, v and o have biases.
+    pub(super) attention_bias: bool,
+    /// Whether the projections of the feed-forward part have biases.
+    pub(super) mlp_bias: bool,
     /// Values of `rope_freqs.weight`: what each rotary frequency is divided by.
     pub(super) rope_freqs: Option<Vec<f32>>,
     /// Values of `rope_factors_short.weight` and `rope_factors_long.weight`.
@@ -135,6 +139,8 @@ pub(super) fn config(
     set("max_position_embeddings", json!(context));
     set("vocab_size", json!(tensors.vocab_size));
     set("tie_word_embeddings", json!(tensors.tied_head));
+    set("attention_bias", json!(tensors.attention_bias));
+    set("mlp_bias", json!(tensors.mlp_bias));
     set("hidden_act", json!("silu"));
     set("rms_norm_eps", json!(keys.required_float("attention.layer_norm_rms_epsilon")?));
     // llama.cpp's own default.
@@ -179,7 +185,13 @@ fn rope_scaling(keys: &Keys<'_>, tensors: &FromTensors, context: u64) -> Result<
         return Ok(Some(longrope(freqs, freqs, original, Some(1.0))));
     }
     Ok(match kind {
-        None => keys.float("rope.scale_linear")?.filter(|&factor| factor != 1.0).map(linear),
+        // Files from before the key have at most a linear factor.
+        None => match keys.float("rope.scaling.factor")? {
+            Some(factor) => Some(factor),
+            None => keys.float("rope.scale_linear")?,
+        }
+        .filter(|&factor| factor != 1.0)
+        .map(linear),
         Some("none") => None,
         Some("linear") => Some(linear(factor()?)),
         Some("yarn") => Some(yarn(keys, factor()?, original)?),

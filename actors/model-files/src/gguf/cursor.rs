@@ -56,14 +56,19 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(bytes).map_err(|_| ModelFileError::malformed(self.path, what, "not valid UTF-8"))
     }
 
-    /// A count of things that take at least `least_bytes` each, refused when the file cannot hold so many.
-    pub(super) fn count(&mut self, least_bytes: u64, what: &str) -> Result<u64> {
+    /// A count of things that take at least `least_bytes` each, refused when the file cannot hold so many, or when
+    /// there are more than `limit`.
+    pub(super) fn count(&mut self, least_bytes: u64, limit: u64, what: &str) -> Result<u64> {
         let count = self.u64(what)?;
         let left = (self.bytes.len() - self.position) as u64;
         if count > left / least_bytes {
             let problem =
                 format!("{count} cannot fit in the {left} bytes left; the file is truncated or corrupt");
             return Err(ModelFileError::malformed(self.path, what, problem));
+        }
+        if count > limit {
+            let what = format!("the number of {what}");
+            return Err(ModelFileError::OverLimit { path: self.path.into(), what, value: count, limit });
         }
         Ok(count)
     }

@@ -11,6 +11,8 @@ use crate::tensor::{RowOrder, TensorEntry, sort_apart};
 
 /// Bytes of the shortest possible entry: an empty name, no dimension, a type, an offset.
 const LEAST_ENTRY_BYTES: u64 = 8 + 4 + 4 + 8;
+/// Real files have some thousands.
+const MAX_TENSORS: u64 = 1 << 18;
 /// The format's own limit.
 const MAX_DIMS: u32 = 4;
 const DEFAULT_ALIGNMENT: u64 = 32;
@@ -63,7 +65,7 @@ struct RawEntry<'a> {
 
 /// How many tensors to read, bounded by what the file can hold.
 pub(super) fn count(cursor: &mut Cursor<'_>) -> Result<u64> {
-    cursor.count(LEAST_ENTRY_BYTES, "the count of tensors")
+    cursor.count(LEAST_ENTRY_BYTES, MAX_TENSORS, "tensors")
 }
 
 /// Reads the directory, in order of the bytes, with GGUF names, shapes outermost first and spans in the whole file.

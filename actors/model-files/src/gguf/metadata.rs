@@ -10,6 +10,10 @@ use crate::error::{ModelFileError, Result};
 
 /// Bytes of the shortest possible pair: an empty key, a type, one byte.
 const LEAST_PAIR_BYTES: u64 = 8 + 4 + 1;
+/// Real files have some dozens.
+const MAX_PAIRS: u64 = 1 << 16;
+/// The longest real arrays, the merges of a tokenizer, have some hundred thousand elements.
+const MAX_ELEMENTS: u64 = 1 << 24;
 
 /// The type of a value, by the number that the format gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +115,7 @@ impl Metadata {
 
     /// How many pairs to read, bounded by what the file can hold.
     pub(super) fn count(cursor: &mut Cursor<'_>) -> Result<u64> {
-        cursor.count(LEAST_PAIR_BYTES, "the count of metadata keys")
+        cursor.count(LEAST_PAIR_BYTES, MAX_PAIRS, "metadata keys")
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -235,7 +239,7 @@ fn read_array(cursor: &mut Cursor<'_>, what: &str) -> Result<Value> {
     if element == ValueType::Array {
         return Err(ModelFileError::malformed(cursor.path, what, "arrays of arrays are not supported"));
     }
-    let len = cursor.count(element.least_bytes(), what)?;
+    let len = cursor.count(element.least_bytes(), MAX_ELEMENTS, what)?;
     let start = cursor.position();
     if element == ValueType::String {
         for _ in 0..len {

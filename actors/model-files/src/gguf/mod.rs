@@ -180,6 +180,8 @@ fn from_tensors(
     Ok(FromTensors {
         vocab_size: embedding.shape[0],
         tied_head: find("lm_head.weight").is_none(),
+        attention_bias: find("model.layers.0.self_attn.q_proj.bias").is_some(),
+        mlp_bias: find("model.layers.0.mlp.up_proj.bias").is_some(),
         rope_freqs: factors(ROPE_FREQS)?,
         rope_factors: factors(short)?.zip(factors(long)?),
     })

@@ -1,0 +1,330 @@
+//! The scheduler actor: the shell around the pure core. It owns the clock, the sessions' addresses and the
+//! executor's data lane, and decides nothing: facts go into the core, effects and plans come out.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use actix::prelude::*;
+use crossbeam_channel::{Sender, TrySendError};
+use tokio::sync::oneshot;
+use troupe_protocol::{
+    EngineLimits, Fault, GpuCommand, GpuEvent, NewSequence, RejectReason, SequenceEvent, SequenceId, StepId,
+};
+use troupe_scheduler::{Effect, Effects, Event, Scheduler, Timestamp};
+
+pub use troupe_scheduler::Config;
+
+use crate::metrics;
+use crate::session::SessionEvent;
+
+/// A step that takes longer than this means that the executor is stuck: the server is alive but not ready.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// Messages that may wait for the scheduler. Senders of the HTTP surface are bounded by its connections, and
+/// executor events by the steps in flight.
+const MAILBOX: usize = 4096;
+
+/// What sessions and the supervisor may tell the scheduler.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub enum SchedulerCommand {
+    /// Generate. The answer is a stream of events: any number of tokens, then one that ends it.
+    Admit {
+        /// What to generate.
+        sequence: NewSequence,
+        /// The session; it hears of this sequence only.
+        events: Recipient<SessionEvent>,
+    },
+    /// The session has room for `tokens` more tokens.
+    Grant {
+        /// Whose.
+        sequence: SequenceId,
+        /// How many more.
+        tokens: u32,
+    },
+    /// The session is gone or has what it wanted. Unknown sequences are ignored: they may have ended meanwhile.
+    Cancel(SequenceId),
+    /// An executor is ready: the first, or one after a loss.
+    ExecutorReady {
+        /// Its bounds.
+        limits: EngineLimits,
+        /// Its data lane.
+        data: Sender<GpuCommand>,
+    },
+    /// The executor is gone. Sequences wait for the next one.
+    ExecutorLost,
+    /// Take nothing new; finish what was taken.
+    Drain,
+    /// End everything now.
+    Abandon(Fault),
+}
+
+/// What the executor tells the scheduler: `StepDone` and `StepFailed`.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct ExecutorEvent(pub GpuEvent);
+
+/// Answered when no sequence is left.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct AwaitIdle;
+
+/// Asks for a [`SchedulerStatus`].
+#[derive(Message)]
+#[rtype(result = "SchedulerStatus")]
+pub struct Observe;
+
+/// The scheduler's state in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, MessageResponse)]
+pub struct SchedulerStatus {
+    /// A model is loaded, steps complete in time, and new requests are taken.
+    pub ready: bool,
+    /// No new requests are taken.
+    pub draining: bool,
+    /// Sequences in the queue.
+    pub num_waiting: u32,
+    /// Sequences that hold a slot.
+    pub num_running: u32,
+    /// KV blocks that no sequence holds.
+    pub blocks_free: u32,
+    /// KV blocks in all.
+    pub blocks_total: u32,
+    /// Steps completed.
+    pub steps: u64,
+}
+
+/// The scheduler actor.
+pub struct SchedulerActor {
+    config: Config,
+    /// Absent until the first executor is ready.
+    core: Option<Scheduler>,
+    /// Absent while there is no executor.
+    data: Option<Sender<GpuCommand>>,
+    sessions: HashMap<SequenceId, Recipient<SessionEvent>>,
+    /// Steps in flight, and when they were submitted.
+    submitted: VecDeque<(StepId, Instant)>,
+    origin: Instant,
+    draining: bool,
+    idle_waiters: Vec<oneshot::Sender<()>>,
+    steps: u64,
+}
+
+impl SchedulerActor {
+    /// A scheduler without an executor yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            core: None,
+            data: None,
+            sessions: HashMap::new(),
+            submitted: VecDeque::new(),
+            origin: Instant::now(),
+            draining: false,
+            idle_waiters: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.origin.elapsed().as_micros() as u64)
+    }
+
+    /// Books a fact, then does all that follows from it.
+    fn book(&mut self, event: Event) {
+        let now = self.now();
+        let mut effects = Effects::new();
+        if let Some(core) = &mut self.core {
+            core.apply(now, event, &mut effects);
+        }
+        self.perform(effects);
+        self.submit_steps();
+        metrics::scheduler_gauges(&self.status());
+        if self.sessions.is_empty() {
+            for waiter in self.idle_waiters.drain(..) {
+                // Whoever waited may have lost patience.
+                let _ = waiter.send(());
+            }
+        }
+    }
+
+    fn submit_steps(&mut self) {
+        let now = self.now();
+        let mut effects = Effects::new();
+        while let (Some(core), Some(data)) = (&mut self.core, &self.data) {
+            let Some(plan) = core.plan(now, &mut effects) else { break };
+            tracing::trace!(step = %plan.step, rows = plan.rows.len(), "submitted");
+            self.submitted.push_back((plan.step, Instant::now()));
+            match data.try_send(GpuCommand::Submit(plan)) {
+                Ok(()) => {}
+                // The supervisor says so too; nothing more is sent until it brings another.
+                Err(TrySendError::Disconnected(_)) => self.data = None,
+                Err(TrySendError::Full(_)) => unreachable!("the lane holds more than the steps in flight"),
+            }
+        }
+        self.perform(effects);
+    }
+
+    fn perform(&mut self, effects: Effects) {
+        for effect in effects {
+            match effect {
+                Effect::Started { queue_time, .. } => metrics::queue_time(Duration::from_micros(queue_time)),
+                Effect::Preempted { sequence } => {
+                    tracing::debug!(%sequence, "preempted");
+                    metrics::preemption();
+                }
+                Effect::Deliver { sequence, token } => self.tell(sequence, SequenceEvent::Token(token)),
+                Effect::Finish { sequence, reason, usage } => {
+                    self.tell_last(sequence, SequenceEvent::Finished { reason, usage });
+                }
+                Effect::Reject { sequence, reason } => {
+                    self.tell_last(sequence, SequenceEvent::Rejected(reason));
+                }
+                Effect::Fail { sequence, fault } => {
+                    tracing::error!(%sequence, %fault, "failed");
+                    self.tell_last(sequence, SequenceEvent::Failed(fault));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, sequence: SequenceId, event: SequenceEvent) {
+        if let Some(session) = self.sessions.get(&sequence) {
+            session.do_send(SessionEvent(event));
+        }
+    }
+
+    fn tell_last(&mut self, sequence: SequenceId, event: SequenceEvent) {
+        if let Some(session) = self.sessions.remove(&sequence) {
+            session.do_send(SessionEvent(event));
+        }
+    }
+
+    fn status(&self) -> SchedulerStatus {
+        let counts = self.core.as_ref().map(Scheduler::counts).unwrap_or_default();
+        let stuck = self.submitted.front().is_some_and(|(_, since)| since.elapsed() > STUCK_AFTER);
+        SchedulerStatus {
+            ready: self.core.is_some() && self.data.is_some() && !self.draining && !stuck,
+            draining: self.draining,
+            num_waiting: counts.waiting,
+            num_running: counts.running,
+            blocks_free: counts.blocks_free,
+            blocks_total: counts.blocks_total,
+            steps: self.steps,
+        }
+    }
+
+    fn admit(&mut self, sequence: NewSequence, events: Recipient<SessionEvent>) {
+        if self.core.is_none() {
+            let reason = if self.draining { RejectReason::Draining } else { RejectReason::NotReady };
+            return events.do_send(SessionEvent(SequenceEvent::Rejected(reason)));
+        }
+        self.sessions.insert(sequence.id, events);
+        self.book(Event::Arrived(sequence));
+    }
+
+    fn executor_ready(&mut self, limits: EngineLimits, data: Sender<GpuCommand>) {
+        self.data = Some(data);
+        if self.core.is_some() {
+            return self.book(Event::ExecutorReady(limits));
+        }
+        self.core = Some(Scheduler::new(self.config, limits));
+        if self.draining {
+            self.book(Event::DrainStarted);
+        }
+        metrics::scheduler_gauges(&self.status());
+    }
+
+    fn abandon(&mut self, fault: &Fault) {
+        let ids: Vec<_> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.tell_last(id, SequenceEvent::Failed(fault.clone()));
+            self.book(Event::Cancelled(id));
+        }
+    }
+
+    fn step_ended(&mut self, step: StepId) {
+        if let Some((submitted, since)) = self.submitted.pop_front() {
+            debug_assert_eq!(submitted, step);
+            metrics::step(since.elapsed());
+        }
+        self.steps += 1;
+    }
+}
+
+impl Actor for SchedulerActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+    }
+}
+
+impl Handler<SchedulerCommand> for SchedulerActor {
+    type Result = ();
+
+    fn handle(&mut self, command: SchedulerCommand, _: &mut Self::Context) {
+        match command {
+            SchedulerCommand::Admit { sequence, events } => self.admit(sequence, events),
+            SchedulerCommand::Grant { sequence, tokens } => {
+                self.book(Event::CreditGranted { sequence, tokens });
+            }
+            SchedulerCommand::Cancel(sequence) => {
+                self.sessions.remove(&sequence);
+                self.book(Event::Cancelled(sequence));
+            }
+            SchedulerCommand::ExecutorReady { limits, data } => self.executor_ready(limits, data),
+            SchedulerCommand::ExecutorLost => {
+                self.data = None;
+                self.submitted.clear();
+                self.book(Event::ExecutorLost);
+            }
+            SchedulerCommand::Drain => {
+                self.draining = true;
+                self.book(Event::DrainStarted);
+            }
+            SchedulerCommand::Abandon(fault) => self.abandon(&fault),
+        }
+    }
+}
+
+impl Handler<ExecutorEvent> for SchedulerActor {
+    type Result = ();
+
+    fn handle(&mut self, ExecutorEvent(event): ExecutorEvent, _: &mut Self::Context) {
+        match event {
+            GpuEvent::StepDone(outcome) => {
+                self.step_ended(outcome.step);
+                self.book(Event::StepDone(outcome));
+            }
+            GpuEvent::StepFailed { step, fault } => {
+                tracing::warn!(%step, %fault, "step failed");
+                self.step_ended(step);
+                self.book(Event::StepFailed { step, fault });
+            }
+            other => tracing::error!(?other, "an event that is not the scheduler's"),
+        }
+    }
+}
+
+impl Handler<AwaitIdle> for SchedulerActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: AwaitIdle, _: &mut Self::Context) -> Self::Result {
+        let (idle, waiter) = oneshot::channel();
+        if self.sessions.is_empty() {
+            let _ = idle.send(());
+        } else {
+            self.idle_waiters.push(idle);
+        }
+        // An error means that the scheduler is gone, and with it all sequences.
+        Box::pin(async move { waiter.await.unwrap_or_default() })
+    }
+}
+
+impl Handler<Observe> for SchedulerActor {
+    type Result = SchedulerStatus;
+
+    fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
+        self.status()
+    }
+}

@@ -1,0 +1,237 @@
+//! The session actor: one for each sequence that a client asked for. The HTTP surface holds the other end.
+//!
+//! It turns tokens into [`Output`]s and puts them into the bounded channel that the client's answer is read from.
+//! The scheduler may be ahead by the credit and no more: credit is renewed only while nothing waits for room in the
+//! channel, so a slow client makes its sequence wait and memory does not grow. A dropped receiver is a client that
+//! went away: the session ends at once, and a session that ends before its sequence cancels it.
+//!
+//! How an answer looks on the wire is not known here.
+
+mod output;
+mod state;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use actix::prelude::*;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use troupe_protocol::{Fault, NewSequence, SamplingParams, SequenceEvent, SequenceId, TenantId, TokenId};
+
+use crate::metrics;
+use crate::scheduler::SchedulerCommand;
+use crate::tokenizer::Tokenizer;
+
+pub use output::{Alternative, End, Output, Part, Piece, ScoredToken, reason_name};
+pub use state::SessionState;
+
+/// Tokens that the scheduler may be ahead of a session.
+pub const CREDIT: u32 = 32;
+/// Outputs that wait in the channel of one answer for the client to take them.
+pub const CHANNEL: usize = 16;
+/// Credit is renewed in lots of this size, so that a grant does not travel with every token.
+const GRANT: u32 = CREDIT / 2;
+
+/// What the scheduler tells a session. Bounded by the credit that the session granted.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct SessionEvent(pub SequenceEvent);
+
+/// What a client asked of one sequence, validated.
+#[derive(Clone, Debug)]
+pub struct SessionRequest {
+    /// Which of the answer's choices this is.
+    pub choice: u32,
+    /// Token ids of the prompt.
+    pub prompt: Vec<TokenId>,
+    /// How tokens are chosen.
+    pub sampling: SamplingParams,
+    /// The most tokens to generate.
+    pub max_tokens: u32,
+    /// Tokens that end the text.
+    pub stop_tokens: Vec<TokenId>,
+    /// Strings that end the text and are not part of it.
+    pub stop: Vec<String>,
+}
+
+/// The session actor.
+pub struct Session {
+    id: SequenceId,
+    choice: u32,
+    state: SessionState,
+    scheduler: Recipient<SchedulerCommand>,
+    client: mpsc::Sender<Output>,
+    /// What the channel had no room for. At most as many as the credit allows, and the end.
+    backlog: VecDeque<Part>,
+    awaits_room: bool,
+    /// Tokens received and not yet granted anew.
+    spent: u32,
+    /// The scheduler is done with the sequence, or was told to be.
+    settled: bool,
+    /// The sequence, until it is sent for admission.
+    sequence: Option<NewSequence>,
+    prompt_tokens: u32,
+    admitted: Instant,
+    last_token: Option<Instant>,
+}
+
+impl Session {
+    /// Starts a session on this thread's arbiter and sends its sequence for admission.
+    pub fn start(
+        request: SessionRequest,
+        tokenizer: &Arc<Tokenizer>,
+        scheduler: Recipient<SchedulerCommand>,
+        client: mpsc::Sender<Output>,
+    ) {
+        let id = next_id();
+        let session = Self {
+            id,
+            choice: request.choice,
+            state: SessionState::new(&request, tokenizer),
+            scheduler,
+            client,
+            backlog: VecDeque::new(),
+            awaits_room: false,
+            spent: 0,
+            settled: false,
+            prompt_tokens: request.prompt.len() as u32,
+            sequence: Some(NewSequence {
+                id,
+                tenant: TenantId::ANONYMOUS,
+                prompt: request.prompt,
+                sampling: request.sampling,
+                max_tokens: request.max_tokens,
+                stop_tokens: request.stop_tokens,
+                credit: CREDIT,
+            }),
+            admitted: Instant::now(),
+            last_token: None,
+        };
+        Self::create(|ctx| {
+            ctx.set_mailbox_capacity(CREDIT as usize + 1);
+            session
+        });
+    }
+
+    fn record(&mut self, event: &SequenceEvent) {
+        match event {
+            SequenceEvent::Token(_) => {
+                let now = Instant::now();
+                match self.last_token.replace(now) {
+                    None => metrics::first_token(self.prompt_tokens, now - self.admitted),
+                    Some(before) => metrics::next_token(now - before),
+                }
+            }
+            SequenceEvent::Finished { .. } => {}
+            SequenceEvent::Rejected(_) => metrics::rejected(),
+            SequenceEvent::Failed(_) => metrics::failed(),
+        }
+    }
+
+    /// Moves outputs into the channel as far as there is room, then renews the credit.
+    fn deliver(&mut self, ctx: &mut Context<Self>) {
+        while let Some(part) = self.backlog.pop_front() {
+            match self.client.try_send(Output { choice: self.choice, part }) {
+                Ok(()) => {}
+                Err(TrySendError::Full(output)) => {
+                    self.backlog.push_front(output.part);
+                    return self.await_room(ctx);
+                }
+                Err(TrySendError::Closed(_)) => return ctx.stop(),
+            }
+        }
+        if self.state.is_over() {
+            ctx.stop();
+        } else if self.spent >= GRANT {
+            self.scheduler.do_send(SchedulerCommand::Grant { sequence: self.id, tokens: self.spent });
+            self.spent = 0;
+        }
+    }
+
+    fn await_room(&mut self, ctx: &mut Context<Self>) {
+        if std::mem::replace(&mut self.awaits_room, true) {
+            return;
+        }
+        let room = self.client.clone().reserve_owned();
+        ctx.spawn(room.into_actor(self).map(|room, session, ctx| {
+            session.awaits_room = false;
+            match (room, session.backlog.pop_front()) {
+                (Ok(permit), Some(part)) => {
+                    permit.send(Output { choice: session.choice, part });
+                    session.deliver(ctx);
+                }
+                (Ok(_), None) => {}
+                (Err(_), _) => ctx.stop(),
+            }
+        }));
+    }
+
+    /// The sequence has said all that is wanted of it, but the scheduler does not know that.
+    fn cancel(&mut self) {
+        self.settled = true;
+        self.scheduler.do_send(SchedulerCommand::Cancel(self.id));
+    }
+}
+
+impl Actor for Session {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if !self.scheduler.connected() {
+            let gone = Fault::ExecutorLost { message: "the scheduler is gone".to_owned() };
+            return self.handle(SessionEvent(SequenceEvent::Failed(gone)), ctx);
+        }
+        if let Some(sequence) = self.sequence.take() {
+            let events = ctx.address().recipient();
+            self.scheduler.do_send(SchedulerCommand::Admit { sequence, events });
+        }
+        let client = self.client.clone();
+        let gone = async move { client.closed().await };
+        ctx.spawn(gone.into_actor(self).map(|(), _, ctx| ctx.stop()));
+    }
+}
+
+impl Handler<SessionEvent> for Session {
+    type Result = ();
+
+    fn handle(&mut self, SessionEvent(event): SessionEvent, ctx: &mut Self::Context) {
+        if self.state.is_over() {
+            return;
+        }
+        self.record(&event);
+        match event {
+            SequenceEvent::Token(_) => self.spent += 1,
+            _ => self.settled = true,
+        }
+        self.backlog.extend(self.state.push(event));
+        if self.state.is_over() {
+            if let Some(Part::End(End::Finished { reason, usage })) = self.backlog.back() {
+                metrics::finished(reason_name(*reason), *usage, self.admitted.elapsed());
+            }
+            if !self.settled {
+                self.cancel();
+            }
+        }
+        self.deliver(ctx);
+    }
+}
+
+impl Drop for Session {
+    /// However a session ends, its sequence does not outlive it.
+    fn drop(&mut self) {
+        if !self.settled {
+            self.cancel();
+            metrics::cancelled();
+        }
+    }
+}
+
+/// An id that no other sequence of this process has.
+fn next_id() -> SequenceId {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    SequenceId(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What a session says to the one who answers the client.
+
+use troupe_protocol::{Fault, FinishReason, RejectReason, Usage};
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Which of the answer's choices.
+    pub choice: u32,
+    /// What there is of it.
+    pub part: Part,
+}
+
+/// Any number of pieces, then one end.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// More text. The pieces of a choice concatenate to the whole of it.
+    Text(Piece),
+    /// Nothing follows.
+    End(End),
+}
+
+/// Text that is final, with the tokens that it came from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Piece {
+    /// Whole characters. May be empty if only tokens are reported.
+    pub text: String,
+    /// The tokens that begin in this text, if the client asked for log-probabilities.
+    pub tokens: Vec<ScoredToken>,
+}
+
+/// A generated token with its log-probability.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoredToken {
+    /// What was chosen.
+    pub chosen: Alternative,
+    /// The most likely tokens at this position, most likely first, each a different token.
+    pub top: Vec<Alternative>,
+    /// Characters of the choice's text before this token.
+    pub offset: usize,
+}
+
+/// A token that was, or could have been, chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// What the token stands for; possibly part of a character.
+    pub bytes: Vec<u8>,
+    /// Natural logarithm of its probability.
+    pub logprob: f32,
+}
+
+impl Alternative {
+    /// The token as text, with U+FFFD where it holds part of a character.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// How a choice ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// As it should.
+    Finished {
+        /// Why.
+        reason: FinishReason,
+        /// What it took.
+        usage: Usage,
+    },
+    /// It was not taken.
+    Rejected(RejectReason),
+    /// It could not be completed.
+    Failed(Fault),
+}
+
+/// A reason as OpenAI's clients and the metrics spell it.
+pub fn reason_name(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+    }
+}

@@ -1,0 +1,140 @@
+//! Python's `str()` and `repr()` of template values, where the engine's own printing differs: floats in scientific
+//! notation, undefined values inside containers, and characters that Python escapes.
+
+use std::fmt::Write;
+
+use minijinja::value::{Tuple, ValueKind};
+use minijinja::{Error, ErrorKind, Output, State, Value};
+
+use super::convert::Arguments;
+use super::json;
+
+/// The deepest nesting that is printed; deeper values print as the engine prints them.
+const MAX_DEPTH: usize = 100;
+
+/// The environment's formatter: what `{{ value }}` prints.
+pub(super) fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Map | ValueKind::Number => {
+            let text = str(value);
+            state.consume_fuel(text.len() as u64 / 64)?;
+            out.write_str(&text).map_err(|_| Error::new(ErrorKind::WriteFailure, "write failed"))
+        }
+        _ => minijinja::escape_formatter(out, state, value),
+    }
+}
+
+/// The `string` filter.
+pub(super) fn string(value: &Value) -> Value {
+    match value.kind() {
+        ValueKind::String => value.clone(),
+        _ => Value::from(str(value)),
+    }
+}
+
+/// `str(value)`.
+pub(super) fn str(value: &Value) -> String {
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Map | ValueKind::Number => {
+            let mut out = String::new();
+            repr(&mut out, value, 0);
+            out
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn repr(out: &mut String, value: &Value, depth: usize) {
+    if let Some(arguments) = value.downcast_object_ref::<Arguments>() {
+        out.push_str(arguments.text());
+        return;
+    }
+    match value.kind() {
+        ValueKind::Undefined => out.push_str("Undefined"),
+        ValueKind::Number if !value.is_integer() => out.push_str(&float(value)),
+        ValueKind::String => string_repr(out, value.as_str().unwrap_or_default()),
+        ValueKind::Seq if depth < MAX_DEPTH => sequence_repr(out, value, depth),
+        ValueKind::Map if depth < MAX_DEPTH => map_repr(out, value, depth),
+        _ => {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{value:?}");
+        }
+    }
+}
+
+fn float(value: &Value) -> String {
+    match f64::try_from(value.clone()) {
+        Ok(float) if float.is_nan() => "nan".to_owned(),
+        Ok(float) if float.is_infinite() => if float > 0.0 { "inf" } else { "-inf" }.to_owned(),
+        Ok(float) => json::python_float(float),
+        Err(_) => value.to_string(),
+    }
+}
+
+fn sequence_repr(out: &mut String, value: &Value, depth: usize) {
+    let is_tuple = value.downcast_object_ref::<Tuple>().is_some();
+    out.push(if is_tuple { '(' } else { '[' });
+    let mut count = 0;
+    for item in value.try_iter().into_iter().flatten() {
+        if count > 0 {
+            out.push_str(", ");
+        }
+        repr(out, &item, depth + 1);
+        count += 1;
+    }
+    match (is_tuple, count) {
+        (true, 1) => out.push_str(",)"),
+        (true, _) => out.push(')'),
+        (false, _) => out.push(']'),
+    }
+}
+
+fn map_repr(out: &mut String, value: &Value, depth: usize) {
+    out.push('{');
+    for (index, key) in value.try_iter().into_iter().flatten().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        repr(out, &key, depth + 1);
+        out.push_str(": ");
+        repr(out, &value.get_item(&key).unwrap_or_default(), depth + 1);
+    }
+    out.push('}');
+}
+
+/// `repr(str)`. Private-use characters, which Python would escape, stay: they may stand for a control token's
+/// spelling (see `guard`).
+fn string_repr(out: &mut String, text: &str) {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(quote);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if is_unprintable(c) => {
+                let code = u32::from(c);
+                let escaped = match code {
+                    0..=0xff => format!("\\x{code:02x}"),
+                    0x100..=0xffff => format!("\\u{code:04x}"),
+                    _ => format!("\\U{code:08x}"),
+                };
+                out.push_str(&escaped);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+}
+
+/// Controls, format characters in common use and separators other than the space.
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || (c.is_whitespace() && c != ' ')
+        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}

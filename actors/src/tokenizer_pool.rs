@@ -1,0 +1,135 @@
+//! The tokenizer pool: threads that encode, so that a long prompt never holds up a thread that streams.
+//!
+//! Started once for a model; every message is answered by one thread of the pool. The queue is bounded by the
+//! connections that the HTTP surface admits: each waits for its answer. Tokens of a stream are decoded elsewhere, by
+//! its session.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use actix::prelude::*;
+use chrono::{DateTime, NaiveDateTime};
+use serde_json::{Map, Value};
+use thiserror::Error;
+use troupe_protocol::TokenId;
+
+use crate::template::{ChatTemplate, Ending, RenderInput, TemplateError};
+use crate::tokenizer::{AddSpecial, ParseSpecial, SpecialText, Tokenizer, TokenizerError};
+
+/// Encodes a text in which control tokens count.
+#[derive(Message)]
+#[rtype(result = "Result<Vec<TokenId>, PromptError>")]
+pub struct EncodeText {
+    /// The text.
+    pub text: String,
+    /// Whether BOS and EOS are put around it.
+    pub add: AddSpecial,
+}
+
+/// Renders a conversation and encodes it. Control tokens in its messages are text.
+#[derive(Message)]
+#[rtype(result = "Result<Vec<TokenId>, PromptError>")]
+pub struct EncodeChat {
+    /// Messages in OpenAI's shape.
+    pub messages: Vec<Value>,
+    /// What the prompt ends in.
+    pub ending: Ending,
+    /// Further variables of the template.
+    pub variables: Map<String, Value>,
+}
+
+/// Decodes tokens, special ones included.
+#[derive(Message)]
+#[rtype(result = "Result<String, PromptError>")]
+pub struct Decode {
+    /// The tokens.
+    pub tokens: Vec<TokenId>,
+}
+
+/// Why a prompt could not be made.
+#[derive(Debug, Error)]
+pub enum PromptError {
+    /// The model has no chat template.
+    #[error("this model has no chat template; use /v1/completions")]
+    NoTemplate,
+    /// The template refused the conversation, or broke on it.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// The tokenizer refused the text.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// A library panicked; the thread goes on.
+    #[error("the tokenizer broke on this input")]
+    Panicked,
+}
+
+/// One thread of the pool.
+#[derive(Clone, Debug)]
+pub struct TokenizerPool {
+    tokenizer: Arc<Tokenizer>,
+    template: Option<Arc<ChatTemplate>>,
+}
+
+impl TokenizerPool {
+    /// Starts `threads` threads that share a tokenizer and a template.
+    pub fn start(
+        threads: usize,
+        tokenizer: Arc<Tokenizer>,
+        template: Option<Arc<ChatTemplate>>,
+    ) -> Addr<Self> {
+        let worker = Self { tokenizer, template };
+        SyncArbiter::start(threads, move || worker.clone())
+    }
+
+    fn encode_chat(&self, chat: &EncodeChat) -> Result<Vec<TokenId>, PromptError> {
+        let template = self.template.as_ref().ok_or(PromptError::NoTemplate)?;
+        let rendered = template.render(&RenderInput {
+            messages: &chat.messages,
+            ending: chat.ending,
+            variables: Some(&chat.variables),
+            now: utc_now(),
+            ..RenderInput::default()
+        })?;
+        Ok(self.tokenizer.encode_rendered(&rendered)?)
+    }
+}
+
+impl Actor for TokenizerPool {
+    type Context = SyncContext<Self>;
+}
+
+impl Handler<EncodeText> for TokenizerPool {
+    type Result = Result<Vec<TokenId>, PromptError>;
+
+    fn handle(&mut self, EncodeText { text, add }: EncodeText, _: &mut Self::Context) -> Self::Result {
+        guarded(|| Ok(self.tokenizer.encode(&text, add, ParseSpecial::AsTokens)?))
+    }
+}
+
+impl Handler<EncodeChat> for TokenizerPool {
+    type Result = Result<Vec<TokenId>, PromptError>;
+
+    fn handle(&mut self, chat: EncodeChat, _: &mut Self::Context) -> Self::Result {
+        guarded(|| self.encode_chat(&chat))
+    }
+}
+
+impl Handler<Decode> for TokenizerPool {
+    type Result = Result<String, PromptError>;
+
+    fn handle(&mut self, Decode { tokens }: Decode, _: &mut Self::Context) -> Self::Result {
+        guarded(|| Ok(self.tokenizer.decode(&tokens, SpecialText::Show)))
+    }
+}
+
+/// Keeps a panic of one request from costing the pool a thread. What is shared is immutable, so nothing is left torn.
+fn guarded<T>(work: impl FnOnce() -> Result<T, PromptError>) -> Result<T, PromptError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(PromptError::Panicked))
+}
+
+/// The time that templates print. A server's own zone is no business of its clients.
+fn utc_now() -> NaiveDateTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    DateTime::from_timestamp(since.as_secs().cast_signed(), 0).unwrap_or_default().naive_utc()
+}

@@ -1,0 +1,44 @@
+//! Checks that no option can make alone.
+
+use crate::error::InForce;
+use crate::layer::Settings;
+use crate::{Config, ConfigError, Origin};
+
+/// The first pair of options that do not go together.
+pub(crate) fn together(config: &Config, settings: &Settings) -> Result<(), ConfigError> {
+    let engine = &config.engine;
+    // Every running sequence has a row of at least one token in a step: with less room some would never move.
+    if engine.max_num_batched_tokens < engine.max_num_seqs {
+        return Err(conflict(
+            settings,
+            "engine.max_num_batched_tokens",
+            "is less than",
+            "engine.max_num_seqs",
+        ));
+    }
+    if let Some(alias) = config.model.aliases.iter().find(|alias| config.model.id.as_ref() == Some(*alias)) {
+        return Err(ConfigError::Value {
+            key: "model.aliases",
+            origin: in_force(settings, "model.aliases").origin,
+            reason: format!("`{alias}` is already the value of model.id"),
+        });
+    }
+    Ok(())
+}
+
+fn conflict(
+    settings: &Settings,
+    key: &'static str,
+    reason: &'static str,
+    other: &'static str,
+) -> ConfigError {
+    ConfigError::Conflict { options: Box::new([key, other].map(|key| in_force(settings, key))), reason }
+}
+
+fn in_force(settings: &Settings, key: &'static str) -> InForce {
+    let (value, origin) = match settings.get(key) {
+        Some(setting) => (setting.value.to_string(), setting.origin.clone()),
+        None => ("unset".to_owned(), Origin::Default),
+    };
+    InForce { key, value, origin }
+}

@@ -1,0 +1,269 @@
+//! The typed result. Fields are the keys of the table; a test holds the two together.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ConfigError, OptionSpec};
+
+/// A whole, checked configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What is served.
+    pub model: ModelConfig,
+    /// The HTTP surface.
+    pub server: ServerConfig,
+    /// The GPU executor.
+    pub engine: EngineConfig,
+    /// Admission.
+    pub scheduler: SchedulerConfig,
+    /// The tokenizer pool.
+    pub tokenizer: TokenizerConfig,
+    /// Log lines.
+    pub log: LogConfig,
+}
+
+/// What is served.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    /// A Hugging Face folder or a GGUF file.
+    pub path: Option<PathBuf>,
+    /// The name that clients use; `None` takes the path's.
+    pub id: Option<String>,
+    /// Further names.
+    pub aliases: Vec<String>,
+}
+
+/// The HTTP surface.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Name or address to bind to.
+    pub host: String,
+    /// Port to bind to; zero is any.
+    pub port: u16,
+    /// Threads; `None` is one for each core.
+    pub workers: Option<usize>,
+    /// The most bytes of a request's body.
+    pub max_body_bytes: u64,
+    /// Seconds from SIGTERM to the end of streams that still run.
+    pub drain_timeout_seconds: u64,
+}
+
+/// The GPU executor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineConfig {
+    /// Where to compute.
+    pub device: Device,
+    /// In which type weights are kept.
+    pub weights: Weights,
+    /// The most tokens of a sequence; `None` takes the model's own limit.
+    pub max_model_len: Option<u32>,
+    /// Sequences that run at once.
+    pub max_num_seqs: u32,
+    /// Tokens of one step; at least `max_num_seqs`.
+    pub max_num_batched_tokens: u32,
+    /// Tokens of one KV block; a power of two.
+    pub block_size: u32,
+    /// Bytes for KV blocks; `None` lets the executor choose.
+    pub kv_cache_memory: Option<u64>,
+}
+
+/// Admission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerConfig {
+    /// The most sequences that wait.
+    pub max_queued: u32,
+}
+
+/// The tokenizer pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenizerConfig {
+    /// Its threads.
+    pub threads: usize,
+}
+
+/// Log lines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogConfig {
+    /// Least serious messages that are written.
+    pub level: LogLevel,
+    /// Their shape.
+    pub format: LogFormat,
+}
+
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant),+
+        }
+
+        impl $name {
+            /// As it is written in a configuration.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+    };
+}
+
+choice! {
+    /// Where to compute.
+    Device {
+        /// A GPU if there is one, else the CPU.
+        Auto = "auto",
+        /// The CPU.
+        Cpu = "cpu",
+        /// The GPU, or an error.
+        Gpu = "gpu",
+    }
+}
+choice! {
+    /// In which type weights are kept.
+    Weights {
+        /// As stored on a GPU, f32 on the CPU.
+        Auto = "auto",
+        /// As stored.
+        Stored = "stored",
+        /// Dequantised to f32.
+        F32 = "f32",
+    }
+}
+choice! {
+    /// How serious a message is, most serious first.
+    LogLevel {
+        /// Something failed.
+        Error = "error",
+        /// Something may be wrong.
+        Warn = "warn",
+        /// Starts, ends, and what was chosen.
+        Info = "info",
+        /// One or a few lines a request.
+        Debug = "debug",
+        /// Every step.
+        Trace = "trace",
+    }
+}
+choice! {
+    /// Shape of log lines.
+    LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+impl Config {
+    /// The model's path.
+    ///
+    /// # Errors
+    /// [`ConfigError::Missing`] if no layer set it.
+    pub fn model_path(&self) -> Result<&Path, ConfigError> {
+        self.model.path.as_deref().ok_or_else(|| {
+            let key = "model.path";
+            let option = OptionSpec::find(key);
+            ConfigError::Missing {
+                key,
+                flag: option.map_or("", |o| o.flag),
+                variable: option.map_or_else(String::new, OptionSpec::variable),
+            }
+        })
+    }
+
+    /// The name under which the model is served: `model.id`, else its folder's or file's name without `.gguf`.
+    pub fn model_id(&self) -> String {
+        if let Some(id) = &self.model.id {
+            return id.clone();
+        }
+        let Some(path) = &self.model.path else { return "model".to_owned() };
+        // `.` and `..` have names only once they are resolved.
+        let resolved = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let resolved = if resolved.file_name().is_none() || path.ends_with("..") {
+            path.canonicalize().unwrap_or(resolved)
+        } else {
+            resolved
+        };
+        let name = resolved.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy());
+        name.strip_suffix(".gguf").unwrap_or(&name).to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Kind, OPTIONS, Sources};
+
+    /// A key that has a value in every layer of every option, so that no field is skipped as `None`.
+    fn filled() -> Config {
+        let mut config = Config::load(Sources::default()).unwrap();
+        config.model.path = Some("m".into());
+        config.model.id = Some("m".into());
+        config.server.workers = Some(1);
+        config.engine.max_model_len = Some(1);
+        config.engine.kv_cache_memory = Some(1);
+        config
+    }
+
+    #[test]
+    fn fields_and_table_are_the_same_set() {
+        let tree = toml::Table::try_from(filled()).unwrap();
+        let fields: BTreeSet<String> = tree
+            .iter()
+            .flat_map(|(section, fields)| {
+                fields.as_table().unwrap().keys().map(move |name| format!("{section}.{name}"))
+            })
+            .collect();
+        let keys: BTreeSet<String> = OPTIONS.iter().map(|o| o.key.to_owned()).collect();
+        assert_eq!(fields, keys);
+    }
+
+    #[test]
+    fn words_of_choices_are_the_words_of_the_enums() {
+        fn words<T: Copy>(all: &[T], word: fn(T) -> &'static str) -> Vec<&'static str> {
+            all.iter().map(|&choice| word(choice)).collect()
+        }
+        let table = [
+            ("engine.device", words(&[Device::Auto, Device::Cpu, Device::Gpu], Device::as_str)),
+            ("engine.weights", words(&[Weights::Auto, Weights::Stored, Weights::F32], Weights::as_str)),
+            ("log.format", words(&[LogFormat::Text, LogFormat::Json], LogFormat::as_str)),
+            (
+                "log.level",
+                words(
+                    &[LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug, LogLevel::Trace],
+                    LogLevel::as_str,
+                ),
+            ),
+        ];
+        for (key, expected) in table {
+            let Kind::Choice(words) = OptionSpec::find(key).unwrap().kind else { panic!("{key}") };
+            assert_eq!(words, expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_served_name_comes_from_the_path_unless_it_is_given() {
+        let mut config = filled();
+        config.model.id = None;
+        for (path, id) in [
+            ("models/SmolLM2-135M.Q4_1.gguf", "SmolLM2-135M.Q4_1"),
+            ("models/Llama-3-8B/", "Llama-3-8B"),
+            ("/", "model"),
+        ] {
+            config.model.path = Some(path.into());
+            assert_eq!(config.model_id(), id, "{path}");
+        }
+        config.model.id = Some("mine".to_owned());
+        assert_eq!(config.model_id(), "mine");
+    }
+}

@@ -1,0 +1,83 @@
+//! Reading a TOML file, key by key, so that every error can name its line.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use crate::layer::Setting;
+use crate::suggest::nearest;
+use crate::{ConfigError, OPTIONS, OptionSpec, Origin, SECTIONS};
+
+/// Settings of the file at `path`.
+pub(crate) fn read(path: &Path) -> Result<Vec<Setting>, ConfigError> {
+    let name = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: name.clone(), source })?;
+    Source { name, text: &text }.settings()
+}
+
+struct Source<'a> {
+    name: String,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
+        let root = DeTable::parse(self.text).map_err(|error| ConfigError::Syntax {
+            origin: self.origin(error.span().map_or(0, |span| span.start)),
+            message: error.message().to_owned(),
+        })?;
+        let mut settings = Vec::new();
+        for (section, value) in root.get_ref() {
+            let DeValue::Table(fields) = value.get_ref() else {
+                return Err(self.unknown(section, section.get_ref(), nearest_name(section.get_ref())));
+            };
+            let names = || SECTIONS.iter().map(|s| s.name);
+            if !names().any(|name| name == section.get_ref()) {
+                return Err(self.unknown(section, section.get_ref(), nearest(section.get_ref(), names())));
+            }
+            for (name, value) in fields {
+                settings.push(self.setting(section.get_ref(), name, value)?);
+            }
+        }
+        Ok(settings)
+    }
+
+    fn setting(
+        &self,
+        section: &str,
+        name: &Spanned<DeString<'_>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Setting, ConfigError> {
+        let key = format!("{section}.{}", name.get_ref());
+        let Some(option) = OptionSpec::find(&key) else {
+            return Err(self.unknown(name, &key, nearest(&key, OPTIONS.iter().map(|o| o.key))));
+        };
+        let origin = self.origin(value.span().start);
+        match option.kind.parse_toml(value.get_ref()) {
+            Ok(value) => Ok(Setting { option, value, origin }),
+            Err(reason) => Err(ConfigError::Value { key: option.key, origin, reason }),
+        }
+    }
+
+    fn unknown(&self, at: &Spanned<DeString<'_>>, key: &str, nearest: Option<&str>) -> ConfigError {
+        ConfigError::UnknownKey {
+            key: key.to_owned(),
+            origin: self.origin(at.span().start),
+            nearest: nearest.map(str::to_owned),
+        }
+    }
+
+    fn origin(&self, offset: usize) -> Origin {
+        let before = self.text.get(..offset).unwrap_or(self.text);
+        Origin::File { path: self.name.clone(), line: before.matches('\n').count() + 1 }
+    }
+}
+
+/// The key whose last part looks most like `name`: an option written without its section.
+fn nearest_name(name: &str) -> Option<&'static str> {
+    let names = OPTIONS.iter().map(|o| o.section_and_name().1);
+    let near = nearest(name, names)?;
+    OPTIONS.iter().find(|o| o.section_and_name().1 == near).map(|o| o.key)
+}

@@ -1,0 +1,271 @@
+//! Wiring: the one place that knows everybody. Starts the company, serves until it is told to stop, ends in order.
+
+use std::io::IsTerminal;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use actix::prelude::*;
+use anyhow::{Context as _, Result, anyhow};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use troupe_actors::executor::{EventSink, ExecutorHandle};
+use troupe_actors::metrics;
+use troupe_actors::model_card::ModelCard;
+use troupe_actors::scheduler::{Config as SchedulerBounds, SchedulerActor};
+use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
+use troupe_actors::template::ChatTemplate;
+use troupe_actors::tokenizer::Tokenizer;
+use troupe_actors::tokenizer_pool::TokenizerPool;
+use troupe_config::{Config, Device, LogFormat, Weights};
+use troupe_gpu::Executor;
+use troupe_model_files::{GenerationDefaults, ModelFiles};
+use troupe_protocol::{DeviceChoice, EngineInfo, LoadRequest, WeightDtype};
+
+use crate::http::{self, AppState, HttpOptions, Served};
+use crate::progress::LoadBar;
+
+/// Serves a model over HTTP until SIGTERM or SIGINT.
+///
+/// # Errors
+/// An address that cannot be listened on, a model that cannot be loaded, or an engine that keeps failing.
+pub fn serve(config: Config) -> Result<()> {
+    start_logging(&config);
+    let address = (config.server.host.as_str(), config.server.port);
+    let listener = TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {}:{}", address.0, address.1))?;
+    let metrics = metrics::install().context("cannot install the metrics recorder")?;
+    System::new().block_on(serve_on(listener, metrics, config))
+}
+
+async fn serve_on(listener: TcpListener, metrics: metrics::PrometheusHandle, config: Config) -> Result<()> {
+    let mut stop = StopSignals::new()?;
+    let address = listener.local_addr()?;
+    metrics::Upkeep(metrics.clone()).start();
+    let company = Company::start(&config)?;
+    let state = AppState {
+        scheduler: company.scheduler.clone().recipient(),
+        observe: company.scheduler.clone().recipient(),
+        served: Arc::new(OnceLock::new()),
+        metrics,
+        active: watch::Sender::new(0),
+        body_limit: usize::try_from(config.server.max_body_bytes)?,
+    };
+    let (served, active) = (Arc::clone(&state.served), state.active.subscribe());
+    let options =
+        HttpOptions { workers: config.server.workers.unwrap_or_else(cores), ..HttpOptions::default() };
+    let server = http::serve(listener, options, state)?;
+    let handle = server.handle();
+    actix::spawn(server);
+
+    let grace = Duration::from_secs(config.server.drain_timeout_seconds);
+    let result = tokio::select! {
+        result = company.serve_until_failure(&config, &served, address) => result,
+        () = stop.received() => Ok(()),
+    };
+    tracing::info!("shutting down");
+    // A second signal means now.
+    tokio::select! {
+        () = company.end(grace, active) => {}
+        () = stop.received() => tracing::warn!("told twice: leaving streams unfinished"),
+    }
+    handle.stop(false).await;
+    result
+}
+
+/// What a model is made of beside its weights.
+struct Text {
+    tokenizer: Arc<Tokenizer>,
+    template: Option<Arc<ChatTemplate>>,
+    defaults: GenerationDefaults,
+}
+
+impl Text {
+    fn load(config: &Config) -> Result<Self> {
+        let files = ModelFiles::open(config.model_path()?)?;
+        let special = files.special_tokens();
+        let tokenizer = Tokenizer::load(&files.tokenizer()?, special)?;
+        let template = match &files.chat_templates().default {
+            Some(source) => Some(Arc::new(ChatTemplate::new(source, &tokenizer.template_tokens(special))?)),
+            None => None,
+        };
+        let defaults = files.generation_defaults().clone();
+        Ok(Self { tokenizer: Arc::new(tokenizer), template, defaults })
+    }
+}
+
+/// The actors of one process.
+pub(crate) struct Company {
+    pub(crate) scheduler: Addr<SchedulerActor>,
+    supervisor: Addr<Supervisor>,
+    engine: watch::Receiver<EngineState>,
+}
+
+impl Company {
+    /// Starts scheduler, supervisor and executor, which begins to load the model.
+    pub(crate) fn start(config: &Config) -> Result<Self> {
+        let load = load_request(config)?;
+        let queue = SchedulerBounds { max_queued: config.scheduler.max_queued };
+        // A thread of its own: a step's bookkeeping never waits for HTTP.
+        let scheduler =
+            SchedulerActor::start_in_arbiter(&Arbiter::new().handle(), move |_| SchedulerActor::new(queue));
+        let (supervisor, engine) = Supervisor::new(Box::new(start_executor), load, scheduler.clone());
+        Ok(Self { scheduler, supervisor: supervisor.start(), engine })
+    }
+
+    /// Waits for the engine, then makes the model known. Tokenizer and template are read meanwhile, so
+    /// that a fault in them is reported before minutes of loading.
+    pub(crate) async fn ready(&self, config: &Config) -> Result<(EngineInfo, Served)> {
+        let reader = config.clone();
+        let text = tokio::task::spawn_blocking(move || Text::load(&reader)).await??;
+        let info = self.wait_for_engine().await?;
+        let card = Arc::new(ModelCard {
+            id: config.model_id(),
+            aliases: config.model.aliases.clone(),
+            created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            limits: info.limits,
+            tokenizer: Arc::clone(&text.tokenizer),
+            template: text.template.clone(),
+            defaults: text.defaults,
+        });
+        let pool = TokenizerPool::start(config.tokenizer.threads, text.tokenizer, text.template);
+        Ok((info, Served { card, pool }))
+    }
+
+    async fn wait_for_engine(&self) -> Result<EngineInfo> {
+        let mut engine = self.engine.clone();
+        let mut bar = LoadBar::new();
+        loop {
+            match &*engine.borrow_and_update() {
+                EngineState::Loading { done, total } => bar.show(*done, *total),
+                EngineState::Ready(info) => return Ok(info.clone()),
+                EngineState::Failed(fault) => return Err(anyhow!(fault.clone())),
+            }
+            engine.changed().await.context("the supervisor is gone")?;
+        }
+    }
+
+    /// Serves, and returns only if the engine fails for good.
+    async fn serve_until_failure(
+        &self,
+        config: &Config,
+        served: &OnceLock<Served>,
+        address: SocketAddr,
+    ) -> Result<()> {
+        let (info, model) = self.ready(config).await?;
+        announce(&info, &model.card, address);
+        // Set once: this function runs once a process.
+        let _ = served.set(model);
+        let mut engine = self.engine.clone();
+        let failed = |state: &EngineState| matches!(state, EngineState::Failed(_));
+        match &*engine.wait_for(failed).await.context("the supervisor is gone")? {
+            EngineState::Failed(fault) => Err(anyhow!(fault.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets sequences finish within `grace` and their answers leave, then stops the executor.
+    async fn end(&self, grace: Duration, mut active: watch::Receiver<usize>) {
+        // An error means that the actor is gone already.
+        let _ = self.supervisor.send(Shutdown { grace }).await;
+        let flushed = active.wait_for(|count| *count == 0);
+        if tokio::time::timeout(FLUSH_TIMEOUT, flushed).await.is_err() {
+            tracing::warn!("some clients did not take their answers");
+        }
+    }
+
+    /// Stops the executor of a company that serves nobody else.
+    pub(crate) async fn stop(&self) {
+        let _ = self.supervisor.send(Shutdown { grace: Duration::ZERO }).await;
+    }
+}
+
+/// The longest that clients get to take the last bytes of their answers.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+fn start_executor(sink: EventSink) -> std::io::Result<ExecutorHandle> {
+    let executor = Executor::start(sink)?;
+    let (data, urgent) = (executor.data.clone(), executor.urgent.clone());
+    Ok(ExecutorHandle { data, urgent, join: Box::new(move || executor.join()) })
+}
+
+fn load_request(config: &Config) -> Result<LoadRequest> {
+    let path = config.model_path()?;
+    let engine = &config.engine;
+    Ok(LoadRequest {
+        path: path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?.to_owned(),
+        device: match engine.device {
+            Device::Auto => DeviceChoice::Auto,
+            Device::Cpu => DeviceChoice::Cpu,
+            Device::Gpu => DeviceChoice::Gpu,
+        },
+        weights: match engine.weights {
+            Weights::Auto => WeightDtype::Auto,
+            Weights::Stored => WeightDtype::Stored,
+            Weights::F32 => WeightDtype::F32,
+        },
+        max_model_len: engine.max_model_len,
+        max_num_seqs: engine.max_num_seqs,
+        max_num_batched_tokens: engine.max_num_batched_tokens,
+        block_size: engine.block_size,
+        kv_cache_bytes: engine.kv_cache_memory,
+    })
+}
+
+/// Tells whoever started the server what it serves, and how to try it.
+fn announce(info: &EngineInfo, card: &ModelCard, address: SocketAddr) {
+    let (id, limits) = (&card.id, &info.limits);
+    tracing::info!(
+        model = %id,
+        architecture = %info.architecture,
+        device = %info.device,
+        weights_mib = info.weight_bytes >> 20,
+        kv_mib = info.kv_bytes >> 20,
+        max_model_len = limits.max_model_len,
+        max_num_seqs = limits.max_num_seqs,
+        "ready on http://{address}"
+    );
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    eprintln!(
+        "\nTry it:\n\n  curl -N http://{address}/v1/chat/completions -H 'content-type: application/json' \\\n    \
+         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is the capital of France?\"}}], \"stream\": true}}'\n"
+    );
+}
+
+fn start_logging(config: &Config) {
+    let level = config.log.level.as_str();
+    let filter = tracing_subscriber::EnvFilter::new(format!(
+        "warn,troupe={level},troupe_actors={level},troupe_gpu={level}"
+    ));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // An error means that a test or an embedder has set one; theirs is as good.
+    let _ = match config.log.format {
+        LogFormat::Json => subscriber.json().try_init(),
+        LogFormat::Text => subscriber.with_ansi(std::io::stderr().is_terminal()).try_init(),
+    };
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
+/// SIGTERM and SIGINT.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

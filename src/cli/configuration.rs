@@ -1,0 +1,117 @@
+//! From what was typed to a checked [`Config`].
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use troupe_config::{Config, Sources, flags, unknown_variables};
+
+use super::error::UsageError;
+use super::models;
+
+const FILE: &str = "config";
+const FILE_VARIABLE: &str = "TROUPE_CONFIG";
+/// Read without being asked for, if it lies in the working directory.
+const FILE_BY_DEFAULT: &str = "troupe.toml";
+
+/// Adds `--config` and the options of these sections to a command.
+pub(super) fn add_options(command: Command, sections: &[&str]) -> Command {
+    let file = Arg::new(FILE)
+        .long(FILE)
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .value_hint(ValueHint::FilePath)
+        .help("TOML file with further options [default: $TROUPE_CONFIG, else ./troupe.toml if there is one]");
+    command.next_help_heading(None).arg(file).args(flags::args(sections))
+}
+
+/// The configuration that a command runs with.
+///
+/// # Errors
+/// Whatever [`Config::load`] finds wrong.
+pub(super) fn load(matches: &ArgMatches) -> Result<Config> {
+    let variables = variables(std::env::vars_os());
+    warn_of_unknown(&variables);
+    let sources = Sources { file: file(matches, Path::new("")), variables, flags: flags::typed(matches) };
+    Ok(Config::load(sources)?)
+}
+
+/// The same, for a command that needs a model: without one, the only model in `models/` is taken.
+///
+/// # Errors
+/// Also if there is no model there, or more than one.
+pub(super) fn load_with_model(matches: &ArgMatches) -> Result<Config> {
+    let mut config = load(matches)?;
+    if config.model.path.is_none() {
+        config.model.path = only_model(Path::new(models::DEFAULT_DIR))?;
+    }
+    config.model_path()?;
+    Ok(config)
+}
+
+fn only_model(dir: &Path) -> Result<Option<PathBuf>, UsageError> {
+    let mut found = models::paths(dir).unwrap_or_default();
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
+        _ => {
+            let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+            Err(UsageError(format!(
+                "there is more than one model: give --model with one of {}",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+fn file(matches: &ArgMatches, working_dir: &Path) -> Option<PathBuf> {
+    let typed = matches.get_one::<PathBuf>(FILE).cloned();
+    let named = || std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
+    let by_default = || Some(working_dir.join(FILE_BY_DEFAULT)).filter(|path| path.exists());
+    typed.or_else(named).or_else(by_default)
+}
+
+/// Those that are text. Ours are ASCII, so a variable that is not text is somebody else's.
+fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+fn warn_of_unknown(variables: &[(String, String)]) {
+    for (name, near) in unknown_variables(variables) {
+        let hint = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+        let _ = writeln!(std::io::stderr(), "warning: variable {name} is no option of ours{hint}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(words: &[&str]) -> ArgMatches {
+        add_options(Command::new("test"), &["server"]).get_matches_from(words)
+    }
+
+    #[test]
+    fn a_file_in_the_working_directory_is_read_unless_another_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(file(&matches(&["test"]), dir.path()), None);
+        let there = dir.path().join(FILE_BY_DEFAULT);
+        std::fs::write(&there, "").unwrap();
+        assert_eq!(file(&matches(&["test"]), dir.path()), Some(there));
+        assert_eq!(file(&matches(&["test", "--config", "other"]), dir.path()), Some("other".into()));
+    }
+
+    #[test]
+    fn a_model_is_chosen_only_if_it_is_the_only_one() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(only_model(dir.path()).unwrap(), None);
+        let first = dir.path().join("a.gguf");
+        std::fs::write(&first, "").unwrap();
+        assert_eq!(only_model(dir.path()).unwrap(), Some(first));
+        std::fs::write(dir.path().join("b.gguf"), "").unwrap();
+        let message = only_model(dir.path()).unwrap_err().to_string();
+        assert!(message.starts_with("there is more than one model: give --model with one of "), "{message}");
+        assert!(message.contains("a.gguf, ") && message.ends_with("b.gguf"), "{message}");
+    }
+}

@@ -1,0 +1,162 @@
+//! What a chat request says, field by field.
+
+use serde_json::{Map, Value};
+use troupe_actors::model_card::ModelCard;
+use troupe_actors::template::Ending;
+use troupe_protocol::sampling::MAX_LOGPROBS;
+
+use super::error::ApiError;
+use super::fields::{Fields, Unimplemented, to_list, wrong_type};
+use super::params::{self, Generation};
+
+/// The most messages of one conversation.
+pub(super) const MAX_MESSAGES: usize = 4096;
+
+const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+
+const UNIMPLEMENTED: &[Unimplemented] = &[
+    // A template writes the special tokens itself; a second BOS is always wrong.
+    Unimplemented { name: "add_special_tokens", neutral: &["false"] },
+    Unimplemented { name: "audio", neutral: &[] },
+    Unimplemented { name: "chat_template", neutral: &[] },
+    Unimplemented { name: "documents", neutral: &["[]"] },
+    Unimplemented { name: "echo", neutral: &["false"] },
+    Unimplemented { name: "function_call", neutral: &["\"none\""] },
+    Unimplemented { name: "functions", neutral: &["[]"] },
+    Unimplemented { name: "include_reasoning", neutral: &["true"] },
+    Unimplemented { name: "mm_processor_kwargs", neutral: &[] },
+    Unimplemented { name: "modalities", neutral: &[r#"["text"]"#] },
+    Unimplemented { name: "parallel_tool_calls", neutral: &["true", "false"] },
+    Unimplemented { name: "prediction", neutral: &[] },
+    Unimplemented { name: "prompt_cache_key", neutral: &[] },
+    Unimplemented { name: "prompt_cache_retention", neutral: &[] },
+    Unimplemented { name: "reasoning_effort", neutral: &[] },
+    Unimplemented { name: "safety_identifier", neutral: &[] },
+    Unimplemented { name: "service_tier", neutral: &["\"auto\"", "\"default\""] },
+    Unimplemented { name: "store", neutral: &["false"] },
+    Unimplemented { name: "tool_choice", neutral: &["\"none\"", "\"auto\""] },
+    Unimplemented { name: "tools", neutral: &["[]"] },
+    Unimplemented { name: "verbosity", neutral: &[] },
+    Unimplemented { name: "web_search_options", neutral: &[] },
+];
+
+/// A chat request, validated as far as that needs no tokenizer.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ChatRequest {
+    /// The conversation to be answered.
+    pub(super) conversation: Conversation,
+    /// How to answer.
+    pub(super) generation: Generation,
+}
+
+/// Messages, and how they become a prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Conversation {
+    /// In OpenAI's shape; at least one.
+    pub(super) messages: Vec<Value>,
+    /// What the prompt ends in.
+    pub(super) ending: Ending,
+    /// Further variables of the template.
+    pub(super) variables: Map<String, Value>,
+}
+
+/// Reads a chat request.
+///
+/// # Errors
+/// The first field that is wrong, by name.
+pub(super) fn read(mut fields: Fields, card: &ModelCard, entropy: u64) -> Result<ChatRequest, ApiError> {
+    params::check_model(&mut fields, card)?;
+    let conversation = conversation(&mut fields)?;
+    let mut generation = params::read(&mut fields, card, entropy)?;
+    generation.sampling.logprobs = logprobs(&mut fields)?;
+    fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED].concat())?;
+    Ok(ChatRequest { conversation, generation })
+}
+
+/// Takes the fields that make a prompt of messages.
+///
+/// # Errors
+/// The first field that is wrong, by name.
+pub(super) fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError> {
+    let messages = to_list("messages", fields.required("messages")?)?;
+    if messages.is_empty() || messages.len() > MAX_MESSAGES {
+        let reason = format!("{} messages are not between 1 and {MAX_MESSAGES}", messages.len());
+        return Err(ApiError::invalid("messages", reason));
+    }
+    for (index, message) in messages.iter().enumerate() {
+        check_message(&format!("messages[{index}]"), message)?;
+    }
+    let generation_prompt = fields.bool("add_generation_prompt")?;
+    let ending = match (fields.bool("continue_final_message")?.unwrap_or(false), generation_prompt) {
+        (true, Some(true)) => {
+            let reason = "it cannot be true together with add_generation_prompt";
+            return Err(ApiError::invalid("continue_final_message", reason));
+        }
+        (true, _) => Ending::ContinueFinalMessage,
+        (false, Some(false)) => Ending::Closed,
+        (false, _) => Ending::GenerationPrompt,
+    };
+    Ok(Conversation {
+        messages,
+        ending,
+        variables: fields.object("chat_template_kwargs")?.unwrap_or_default(),
+    })
+}
+
+fn check_message(param: &str, message: &Value) -> Result<(), ApiError> {
+    let Value::Object(fields) = message else {
+        return Err(wrong_type(param, "an object", message));
+    };
+    let role = match fields.get("role") {
+        Some(Value::String(role)) => role.as_str(),
+        None | Some(Value::Null) => return Err(ApiError::Missing { param: format!("{param}.role") }),
+        Some(other) => return Err(wrong_type(&format!("{param}.role"), "a string", other)),
+    };
+    if !ROLES.contains(&role) {
+        let reason = format!("{role:?} is not one of {}", ROLES.join(", "));
+        return Err(ApiError::invalid(format!("{param}.role"), reason));
+    }
+    let content = format!("{param}.content");
+    match fields.get("content") {
+        Some(Value::String(_)) => Ok(()),
+        Some(Value::Array(parts)) => {
+            let mut parts = parts.iter().enumerate();
+            parts.try_for_each(|(index, part)| check_part(&format!("{content}[{index}]"), part))
+        }
+        // An assistant's message may hold nothing but calls.
+        None | Some(Value::Null) if role == "assistant" => Ok(()),
+        None | Some(Value::Null) => Err(ApiError::Missing { param: content }),
+        Some(other) => Err(wrong_type(&content, "a string or an array of parts", other)),
+    }
+}
+
+fn check_part(param: &str, part: &Value) -> Result<(), ApiError> {
+    let Value::Object(fields) = part else {
+        return Err(wrong_type(param, "an object", part));
+    };
+    match fields.get("type") {
+        Some(Value::String(kind)) if kind == "text" => match fields.get("text") {
+            Some(Value::String(_)) => Ok(()),
+            None | Some(Value::Null) => Err(ApiError::Missing { param: format!("{param}.text") }),
+            Some(other) => Err(wrong_type(&format!("{param}.text"), "a string", other)),
+        },
+        Some(Value::String(kind)) => Err(ApiError::Unsupported {
+            param: param.to_owned(),
+            reason: format!("this model takes parts of type \"text\", not {kind:?}"),
+        }),
+        None | Some(Value::Null) => Err(ApiError::Missing { param: format!("{param}.type") }),
+        Some(other) => Err(wrong_type(&format!("{param}.type"), "a string", other)),
+    }
+}
+
+fn logprobs(fields: &mut Fields) -> Result<Option<u8>, ApiError> {
+    let wanted = fields.bool("logprobs")?.unwrap_or(false);
+    match (wanted, fields.unsigned("top_logprobs")?) {
+        (true, top) => params::alternatives("top_logprobs", top.unwrap_or(0)).map(Some),
+        (false, None | Some(0)) => Ok(None),
+        (false, Some(_)) => Err(ApiError::invalid(
+            "top_logprobs",
+            format!("up to {MAX_LOGPROBS} are given, but only when logprobs is true"),
+        )),
+    }
+}

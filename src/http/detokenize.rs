@@ -1,0 +1,37 @@
+//! `POST /detokenize`: the text of token ids, in vLLM's shape.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::json;
+use troupe_actors::tokenizer_pool::Decode;
+use troupe_protocol::TokenId;
+
+use super::error::ApiError;
+use super::generate::prompt_error;
+use super::params::{check_model, token_ids};
+use super::request_body::read_object;
+use super::state::{AppState, Served};
+use super::tokenize::pool_is_gone;
+
+/// Decodes tokens.
+pub(super) async fn handle(
+    request: HttpRequest,
+    payload: web::Payload,
+    state: web::Data<AppState>,
+) -> Result<HttpResponse, ApiError> {
+    let mut fields = read_object(&request, payload, state.body_limit).await?;
+    let served = state.served()?;
+    check_model(&mut fields, &served.card)?;
+    let tokens = token_ids("tokens", fields.required("tokens")?, served.card.limits.vocab_size)?;
+    fields.finish(&[])?;
+    let prompt = decode(served, tokens).await?;
+    Ok(HttpResponse::Ok().json(json!({ "prompt": prompt })))
+}
+
+/// The text of `tokens`, special ones included.
+///
+/// # Errors
+/// If they cannot be decoded, or the pool is gone.
+pub(super) async fn decode(served: &Served, tokens: Vec<TokenId>) -> Result<String, ApiError> {
+    let text = served.pool.send(Decode { tokens }).await;
+    text.map_err(pool_is_gone)?.map_err(|error| prompt_error("tokens", error))
+}

@@ -1,0 +1,255 @@
+//! Every refusal that a client can meet, in OpenAI's shape: `{"error": {message, type, param, code}}`.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderValue};
+use actix_web::{HttpResponse, ResponseError};
+use serde_json::{Value, json};
+use thiserror::Error;
+use troupe_protocol::{Fault, InvalidParameter, RejectReason};
+
+/// Seconds after which a client that met a full queue may try again.
+const RETRY_AFTER_S: u16 = 1;
+
+/// Why a request was not served. Each variant has one status, one `type` and one `code`.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub(super) enum ApiError {
+    /// The body is not JSON; the text is the parser's.
+    #[error("could not parse the body as JSON: {0}")]
+    Json(String),
+    /// The body's bytes are no text.
+    #[error("the body is not valid UTF-8")]
+    NotUtf8,
+    /// The body did not arrive whole.
+    #[error("the body ended early: {0}")]
+    BodyCutShort(String),
+    /// The body did not arrive in time.
+    #[error("the body did not arrive within {timeout_s} seconds")]
+    BodyTimeout {
+        /// How long the server waited.
+        timeout_s: u64,
+    },
+    /// The body is larger than the server reads.
+    #[error("the body exceeds the limit of {limit} bytes")]
+    BodyTooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// A value has the wrong JSON type.
+    #[error("invalid type for '{param}': expected {expected}, but got {got} instead")]
+    InvalidType {
+        /// The parameter, with dots and brackets for nesting.
+        param: String,
+        /// What it takes, with an article.
+        expected: &'static str,
+        /// What it was.
+        got: &'static str,
+    },
+    /// A value has the right type and cannot be used.
+    #[error("invalid value for '{param}': {reason}")]
+    InvalidValue {
+        /// The parameter.
+        param: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A required parameter is absent.
+    #[error("missing required parameter: '{param}'")]
+    Missing {
+        /// The parameter.
+        param: String,
+    },
+    /// A parameter that OpenAI or vLLM define, asking for what this server does not do.
+    #[error("'{param}' is not supported: {reason}")]
+    Unsupported {
+        /// The parameter.
+        param: String,
+        /// What would be accepted, or that nothing is.
+        reason: String,
+    },
+    /// A parameter that nobody defines.
+    #[error("unrecognized request argument supplied: {param}")]
+    Unrecognized {
+        /// The parameter.
+        param: String,
+    },
+    /// The prompt, or prompt and answer together, exceed the context.
+    #[error("this model's maximum context length is {limit} tokens, but {} were requested ({prompt} in the {part}, {completion} in the completion)", prompt + completion)]
+    ContextLength {
+        /// The parameter that holds the prompt, which is also its name in the message.
+        part: &'static str,
+        /// Tokens of the prompt.
+        prompt: u64,
+        /// Tokens asked for.
+        completion: u64,
+        /// The most that both may have.
+        limit: u32,
+    },
+    /// The conversation does not suit the model's template; the text is the template's.
+    #[error("{message}")]
+    Template {
+        /// The template's or the engine's words.
+        message: String,
+    },
+    /// No such model.
+    #[error("the model '{model}' does not exist")]
+    ModelNotFound {
+        /// As the client spelled it.
+        model: String,
+    },
+    /// No such path.
+    #[error("unknown path: {path}")]
+    UnknownPath {
+        /// As the client spelled it.
+        path: String,
+    },
+    /// The path is known, but not with this method.
+    #[error("{path} takes {allowed} only")]
+    MethodNotAllowed {
+        /// The path.
+        path: String,
+        /// The methods that it takes.
+        allowed: &'static str,
+    },
+    /// The scheduler did not take the request at this moment.
+    #[error("{0}")]
+    Busy(RejectReason),
+    /// Something broke that is not the client's to mend.
+    #[error("{message}")]
+    Internal {
+        /// What broke.
+        message: String,
+    },
+}
+
+impl ApiError {
+    /// An invalid value.
+    pub(super) fn invalid(param: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::InvalidValue { param: param.into(), reason: reason.into() }
+    }
+
+    /// A fault of the server's own.
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::Internal { message: message.into() }
+    }
+
+    /// The same error under a parameter that lies inside `parent`.
+    pub(super) fn within(mut self, parent: &str) -> Self {
+        if let Self::InvalidType { param, .. }
+        | Self::InvalidValue { param, .. }
+        | Self::Missing { param }
+        | Self::Unsupported { param, .. }
+        | Self::Unrecognized { param } = &mut self
+        {
+            *param = format!("{parent}.{param}");
+        }
+        self
+    }
+
+    fn param(&self) -> Option<&str> {
+        match self {
+            Self::InvalidType { param, .. }
+            | Self::InvalidValue { param, .. }
+            | Self::Missing { param }
+            | Self::Unsupported { param, .. }
+            | Self::Unrecognized { param } => Some(param),
+            Self::ContextLength { part, .. } => Some(part),
+            Self::Template { .. } => Some("messages"),
+            Self::ModelNotFound { .. } => Some("model"),
+            _ => None,
+        }
+    }
+
+    fn code(&self) -> Option<&'static str> {
+        match self {
+            Self::InvalidType { .. } => Some("invalid_type"),
+            Self::InvalidValue { .. } => Some("invalid_value"),
+            Self::Missing { .. } => Some("missing_required_parameter"),
+            Self::Unsupported { .. } => Some("unsupported_parameter"),
+            Self::Unrecognized { .. } => Some("unknown_parameter"),
+            Self::ContextLength { .. } => Some("context_length_exceeded"),
+            Self::Template { .. } => Some("template_error"),
+            Self::ModelNotFound { .. } => Some("model_not_found"),
+            Self::UnknownPath { .. } => Some("unknown_url"),
+            Self::BodyTooLarge { .. } => Some("body_too_large"),
+            Self::Busy(RejectReason::QueueFull { .. }) => Some("queue_full"),
+            Self::Busy(RejectReason::Draining) => Some("shutting_down"),
+            Self::Busy(_) => Some("model_not_ready"),
+            _ => None,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.status_code() {
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            StatusCode::SERVICE_UNAVAILABLE => "service_unavailable_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        }
+    }
+
+    /// The error as OpenAI clients read it.
+    pub(super) fn to_json(&self) -> Value {
+        json!({"error": {
+            "message": self.to_string(),
+            "type": self.kind(),
+            "param": self.param(),
+            "code": self.code(),
+        }})
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        match self {
+            Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ModelNotFound { .. } | Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Busy(RejectReason::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status_code()).json(self.to_json());
+        match self {
+            Self::Busy(RejectReason::QueueFull { .. }) => {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+            }
+            Self::MethodNotAllowed { allowed, .. } => {
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<InvalidParameter> for ApiError {
+    fn from(error: InvalidParameter) -> Self {
+        Self::invalid(error.param, error.reason)
+    }
+}
+
+impl From<RejectReason> for ApiError {
+    fn from(reason: RejectReason) -> Self {
+        match reason {
+            RejectReason::TooLong { prompt_tokens, max_tokens, max_model_len } => Self::ContextLength {
+                part: "prompt",
+                prompt: prompt_tokens.into(),
+                completion: max_tokens.into(),
+                limit: max_model_len,
+            },
+            RejectReason::EmptyPrompt => Self::invalid("prompt", "it holds no token"),
+            busy => Self::Busy(busy),
+        }
+    }
+}
+
+impl From<Fault> for ApiError {
+    fn from(fault: Fault) -> Self {
+        Self::internal(fault.to_string())
+    }
+}

@@ -1,0 +1,242 @@
+//! A JSON object read field by field, so that every error names the field and what was wrong with it.
+//!
+//! A field that is null counts as absent. What has not been taken in the end is refused by name, never ignored.
+
+use serde_json::{Map, Value};
+
+use super::error::ApiError;
+
+/// The fields of one object that nobody has taken yet.
+#[derive(Debug)]
+pub(super) struct Fields {
+    map: Map<String, Value>,
+}
+
+/// A field that OpenAI or vLLM define and that this server does not implement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unimplemented {
+    /// The field.
+    pub(super) name: &'static str,
+    /// Values, as JSON, that ask for nothing beyond what is done anyway.
+    pub(super) neutral: &'static [&'static str],
+}
+
+impl Fields {
+    /// The fields of `value`, which goes by `name` in errors.
+    ///
+    /// # Errors
+    /// If it is no object.
+    pub(super) fn of(value: Value, name: &str) -> Result<Self, ApiError> {
+        match value {
+            Value::Object(map) => Ok(Self { map }),
+            other => Err(wrong_type(name, "an object", &other)),
+        }
+    }
+
+    /// Any value.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        // The order of the rest does not matter: it is looked at for its names only.
+        self.map.swap_remove(name).filter(|value| !value.is_null())
+    }
+
+    /// Any value, which has to be there.
+    ///
+    /// # Errors
+    /// If it is absent.
+    pub(super) fn required(&mut self, name: &str) -> Result<Value, ApiError> {
+        self.take(name).ok_or_else(|| ApiError::Missing { param: name.to_owned() })
+    }
+
+    /// A string.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub(super) fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+        self.take(name).map(|value| to_string(name, value)).transpose()
+    }
+
+    /// A truth value.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub(super) fn bool(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+        let read = |value| match value {
+            Value::Bool(flag) => Ok(flag),
+            other => Err(wrong_type(name, "a boolean", &other)),
+        };
+        self.take(name).map(read).transpose()
+    }
+
+    /// A number as the engine computes with it.
+    ///
+    /// # Errors
+    /// If it is something else, or too large for an `f32`.
+    pub(super) fn number(&mut self, name: &str) -> Result<Option<f32>, ApiError> {
+        self.take(name).map(|value| to_number(name, &value)).transpose()
+    }
+
+    /// An integer from zero to what a `u32` holds.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub(super) fn unsigned(&mut self, name: &str) -> Result<Option<u32>, ApiError> {
+        self.take(name).map(|value| to_u32(name, &value)).transpose()
+    }
+
+    /// An object.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub(super) fn object(&mut self, name: &str) -> Result<Option<Map<String, Value>>, ApiError> {
+        let read = |value| match value {
+            Value::Object(map) => Ok(map),
+            other => Err(wrong_type(name, "an object", &other)),
+        };
+        self.take(name).map(read).transpose()
+    }
+
+    /// Refuses what is left: a field of `known` as not implemented unless its value is neutral, any other as unknown.
+    ///
+    /// # Errors
+    /// For the first field that is left with a value.
+    pub(super) fn finish(self, known: &[Unimplemented]) -> Result<(), ApiError> {
+        for (name, value) in self.map.into_iter().filter(|(_, value)| !value.is_null()) {
+            let Some(field) = known.iter().find(|field| field.name == name) else {
+                return Err(ApiError::Unrecognized { param: name });
+            };
+            if !field.neutral.contains(&value.to_string().as_str()) {
+                let reason = match field.neutral {
+                    [] => "this server does not implement it".to_owned(),
+                    values => format!("only {} is accepted", values.join(" or ")),
+                };
+                return Err(ApiError::Unsupported { param: name, reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error for a value of the wrong type.
+pub(super) fn wrong_type(param: &str, expected: &'static str, got: &Value) -> ApiError {
+    let got = match got {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a decimal number",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    ApiError::InvalidType { param: param.to_owned(), expected, got }
+}
+
+/// A string, named `param` in errors.
+///
+/// # Errors
+/// If it is something else.
+pub(super) fn to_string(param: &str, value: Value) -> Result<String, ApiError> {
+    match value {
+        Value::String(text) => Ok(text),
+        other => Err(wrong_type(param, "a string", &other)),
+    }
+}
+
+/// A number, named `param` in errors.
+///
+/// # Errors
+/// If it is something else, or too large for an `f32`.
+pub(super) fn to_number(param: &str, value: &Value) -> Result<f32, ApiError> {
+    let number = value.as_f64().ok_or_else(|| wrong_type(param, "a number", value))?;
+    let narrow = number as f32;
+    if !narrow.is_finite() {
+        return Err(ApiError::invalid(param, format!("{value} is out of range")));
+    }
+    Ok(narrow)
+}
+
+/// An integer from zero to what a `u32` holds, named `param` in errors.
+///
+/// # Errors
+/// If it is something else.
+pub(super) fn to_u32(param: &str, value: &Value) -> Result<u32, ApiError> {
+    match value {
+        Value::Number(number) if !number.is_f64() => number
+            .as_u64()
+            .and_then(|number| u32::try_from(number).ok())
+            .ok_or_else(|| ApiError::invalid(param, format!("{number} is not between 0 and {}", u32::MAX))),
+        other => Err(wrong_type(param, "an integer", other)),
+    }
+}
+
+/// A list, named `param` in errors.
+///
+/// # Errors
+/// If it is something else.
+pub(super) fn to_list(param: &str, value: Value) -> Result<Vec<Value>, ApiError> {
+    match value {
+        Value::Array(items) => Ok(items),
+        other => Err(wrong_type(param, "an array", &other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_wrong_type_is_named_with_what_it_was() {
+        type Read = fn(&mut Fields) -> Result<(), ApiError>;
+        let string: Read = |f| f.string("x").map(drop);
+        let number: Read = |f| f.number("x").map(drop);
+        let unsigned: Read = |f| f.unsigned("x").map(drop);
+        let boolean: Read = |f| f.bool("x").map(drop);
+        let object: Read = |f| f.object("x").map(drop);
+        for (read, value, message) in [
+            (string, json!(1), "invalid type for 'x': expected a string, but got an integer instead"),
+            (number, json!("1"), "invalid type for 'x': expected a number, but got a string instead"),
+            (number, json!(1e300), "invalid value for 'x': 1e+300 is out of range"),
+            (
+                unsigned,
+                json!(1.5),
+                "invalid type for 'x': expected an integer, but got a decimal number instead",
+            ),
+            (unsigned, json!(-1), "invalid value for 'x': -1 is not between 0 and 4294967295"),
+            (
+                unsigned,
+                json!(1_u64 << 40),
+                "invalid value for 'x': 1099511627776 is not between 0 and 4294967295",
+            ),
+            (boolean, json!(0), "invalid type for 'x': expected a boolean, but got an integer instead"),
+            (object, json!([]), "invalid type for 'x': expected an object, but got an array instead"),
+        ] {
+            let mut fields = Fields::of(json!({ "x": value }), "body").unwrap();
+            assert_eq!(read(&mut fields).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn null_counts_as_absent() {
+        let mut fields = Fields::of(json!({"a": null, "b": null, "c": null}), "body").unwrap();
+        assert_eq!(fields.number("a"), Ok(None));
+        assert_eq!(fields.required("b"), Err(ApiError::Missing { param: "b".to_owned() }));
+        assert_eq!(fields.finish(&[]), Ok(()));
+    }
+
+    #[test]
+    fn what_is_left_is_refused_by_name() {
+        const KNOWN: &[Unimplemented] = &[
+            Unimplemented { name: "tools", neutral: &[] },
+            Unimplemented { name: "store", neutral: &["false"] },
+        ];
+        for (body, message) in [
+            (json!({"foo": 1}), "unrecognized request argument supplied: foo"),
+            (json!({"tools": []}), "'tools' is not supported: this server does not implement it"),
+            (json!({"store": true}), "'store' is not supported: only false is accepted"),
+        ] {
+            let fields = Fields::of(body, "body").unwrap();
+            assert_eq!(fields.finish(KNOWN).unwrap_err().to_string(), message);
+        }
+        assert_eq!(Fields::of(json!({"store": false}), "body").unwrap().finish(KNOWN), Ok(()));
+    }
+}

@@ -1,0 +1,79 @@
+//! From validated prompts to running sessions and the answer's frame.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::mpsc;
+use troupe_actors::session::{CHANNEL, Session, SessionRequest};
+use troupe_actors::template::TemplateError;
+use troupe_actors::tokenizer_pool::PromptError;
+use troupe_protocol::TokenId;
+
+use super::answer::{Bill, Envelope, Running};
+use super::error::ApiError;
+use super::params::{Delivery, Generation};
+use super::state::{AppState, Served};
+
+/// Starts one session for each choice of each prompt, prompt by prompt. `part` is the parameter that the prompts
+/// came in.
+///
+/// # Errors
+/// If a prompt is empty or does not fit the context together with what is asked for.
+pub(super) fn start(
+    state: &AppState,
+    served: &Served,
+    prompts: Vec<Vec<TokenId>>,
+    generation: &Generation,
+    part: &'static str,
+) -> Result<Running, ApiError> {
+    let limit = served.card.limits.max_model_len;
+    let rooms = prompts.iter().map(|prompt| generation.room(prompt.len(), part, limit));
+    let rooms = rooms.collect::<Result<Vec<_>, _>>()?;
+    let (client, outputs) = mpsc::channel(CHANNEL);
+    let mut index = 0;
+    for ((number, prompt), max_tokens) in (0..).zip(prompts).zip(rooms) {
+        for choice in 0..generation.choices {
+            let request = SessionRequest {
+                choice: index,
+                prompt: prompt.clone(),
+                sampling: generation.sampling_of(number, choice),
+                max_tokens,
+                stop_tokens: generation.stop_tokens.clone(),
+                stop: generation.stop.clone(),
+            };
+            Session::start(request, &served.card.tokenizer, state.scheduler.clone(), client.clone());
+            index += 1;
+        }
+    }
+    Ok(Running { outputs, choices: index, bill: Bill::new(generation.choices) })
+}
+
+/// The frame of an answer that begins now, with an id that starts with `prefix`.
+pub(super) fn envelope(prefix: &str, served: &Served, delivery: Delivery) -> Envelope {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Envelope {
+        id: format!("{prefix}-{:016x}{:016x}", entropy(), entropy()),
+        created: now.map_or(0, |since| since.as_secs()),
+        model: served.card.id.clone(),
+        usage_is_null: matches!(delivery, Delivery::Stream { include_usage: true }),
+    }
+}
+
+/// 64 bits that nobody could guess.
+pub(super) fn entropy() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| {
+        // The standard library keys its hash tables from the same source, with a fallback of its own.
+        use std::hash::{BuildHasher, RandomState};
+        RandomState::new().hash_one(0)
+    })
+}
+
+/// A prompt that the tokenizer or template refused. `part` is the parameter that it came in.
+pub(super) fn prompt_error(part: &'static str, error: PromptError) -> ApiError {
+    match error {
+        PromptError::Template(TemplateError::Syntax { .. }) | PromptError::Panicked => {
+            ApiError::internal(error.to_string())
+        }
+        PromptError::Template(error) => ApiError::Template { message: error.to_string() },
+        PromptError::NoTemplate | PromptError::Tokenizer(_) => ApiError::invalid(part, error.to_string()),
+    }
+}

@@ -1,0 +1,49 @@
+//! What every handler can reach.
+
+use std::sync::{Arc, OnceLock};
+
+use actix::{Addr, Recipient};
+use tokio::sync::watch;
+use troupe_actors::metrics::PrometheusHandle;
+use troupe_actors::model_card::ModelCard;
+use troupe_actors::scheduler::{Observe, SchedulerCommand};
+use troupe_actors::tokenizer_pool::TokenizerPool;
+use troupe_protocol::RejectReason;
+
+use super::error::ApiError;
+
+/// The model that is served and the pool that encodes for it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// The model.
+    pub card: Arc<ModelCard>,
+    /// Its tokenizer and template, at work.
+    pub pool: Addr<TokenizerPool>,
+}
+
+/// Made by boot before the server listens.
+#[derive(Clone)]
+pub struct AppState {
+    /// Takes sequences.
+    pub scheduler: Recipient<SchedulerCommand>,
+    /// Says how the scheduler is.
+    pub observe: Recipient<Observe>,
+    /// Set by boot when the model is loaded. Until then the API answers 503.
+    pub served: Arc<OnceLock<Served>>,
+    /// Renders `/metrics`.
+    pub metrics: PrometheusHandle,
+    /// Requests whose answers are not complete. Boot watches it fall to zero before it ends the process.
+    pub active: watch::Sender<usize>,
+    /// The most bytes of a request's body.
+    pub body_limit: usize,
+}
+
+impl AppState {
+    /// The model, once there is one.
+    ///
+    /// # Errors
+    /// [`RejectReason::NotReady`] before that.
+    pub(super) fn served(&self) -> Result<&Served, ApiError> {
+        self.served.get().ok_or(ApiError::Busy(RejectReason::NotReady))
+    }
+}

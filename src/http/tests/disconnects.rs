@@ -1,0 +1,81 @@
+//! C113: a client that goes away is noticed at once, whatever its request waits for.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use troupe_actors::testing::token;
+
+use super::client::{Script, TestServer, post};
+
+/// Prefills for ever.
+const SILENT: Script = |_| Vec::new();
+/// Says a little, then nothing more.
+const STALLS: Script = |_| vec![token(b'x'.into()); 5];
+/// Has more to say than sockets and buffers hold.
+const ENDLESS: Script = |_| vec![token(b'x'.into()); 200_000];
+
+/// How a client leaves.
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    /// Its process ends.
+    Closes,
+    /// It says that it will send no more.
+    ShutsDown,
+    /// Its machine resets the connection.
+    Resets,
+}
+
+async fn leave(mut stream: TcpStream, leaving: Leaving) -> Option<TcpStream> {
+    match leaving {
+        Leaving::Closes => None,
+        Leaving::ShutsDown => {
+            stream.shutdown().await.unwrap();
+            Some(stream)
+        }
+        Leaving::Resets => {
+            stream.set_zero_linger().unwrap();
+            None
+        }
+    }
+}
+
+fn request(extra: &Value) -> Vec<u8> {
+    let mut body = json!({"prompt": "hello"});
+    body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    post("/v1/completions", body.to_string().as_bytes())
+}
+
+#[actix_web::test]
+async fn c113_c268_a_client_that_leaves_is_noticed_while_nothing_is_written() {
+    for leaving in [Leaving::Closes, Leaving::ShutsDown, Leaving::Resets] {
+        for (name, script, extra, reads) in [
+            ("whole answer, long prefill", SILENT, json!({}), false),
+            ("whole answer, decoding", STALLS, json!({}), false),
+            ("stream, long prefill", SILENT, json!({"stream": true}), false),
+            ("stream, between frames", STALLS, json!({"stream": true}), true),
+            ("several choices", SILENT, json!({"n": 3}), false),
+        ] {
+            let mut server = TestServer::start(script);
+            let mut stream = server.send(&request(&extra)).await;
+            server.admitted().await;
+            if reads {
+                assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+            }
+            println!("{name}, {leaving:?}");
+            let _half = leave(stream, leaving).await;
+            server.cancelled().await;
+            server.idle().await;
+            server.stop().await;
+        }
+    }
+}
+
+#[actix_web::test]
+async fn c113_a_slow_client_that_leaves_is_noticed() {
+    let mut server = TestServer::start(ENDLESS);
+    let stream = server.send(&request(&json!({"stream": true}))).await;
+    server.admitted().await;
+    drop(stream);
+    server.cancelled().await;
+    server.stop().await;
+}

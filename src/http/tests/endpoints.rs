@@ -1,0 +1,133 @@
+//! What reaches the scheduler, and the endpoints that do not generate.
+
+use serde_json::json;
+use troupe_actors::scheduler::SchedulerStatus;
+use troupe_actors::testing::{END, says};
+
+use super::client::{CONTEXT, Model, TestServer, head, post};
+
+#[actix_web::test]
+async fn c075_c076_seeds_are_as_given_or_fresh() {
+    let mut server = TestServer::start(|sequence| says(sequence, "x"));
+    let mut seeds = async |body| {
+        assert_eq!(server.post("/v1/completions", &body).await.status, 200);
+        [server.admitted().await.sampling.seed, server.admitted().await.sampling.seed]
+    };
+    assert_eq!(seeds(json!({"prompt": "a", "n": 2, "seed": 7})).await, [7, 8]);
+    assert_eq!(seeds(json!({"prompt": ["a", "a"], "seed": 7})).await, [7, 7]);
+    assert_eq!(seeds(json!({"prompt": "a", "n": 2, "seed": -1})).await, [u64::MAX, 0]);
+    assert_eq!(seeds(json!({"prompt": "a", "n": 2, "seed": u64::MAX})).await, [u64::MAX, 0]);
+    let [first, second] = seeds(json!({"prompt": ["a", "a"]})).await;
+    let [third, _] = seeds(json!({"prompt": ["a", "a"]})).await;
+    assert!(first != second && first != third);
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn c080_c083_c085_c090_defaults_are_neutral_and_max_tokens_is_the_rest_of_the_context() {
+    let mut server = TestServer::start(|sequence| says(sequence, "x"));
+    server.post("/v1/completions", &json!({"prompt": "abc"})).await;
+    let sequence = server.admitted().await;
+    assert_eq!(sequence.prompt, [97, 98, 99]);
+    assert_eq!(sequence.max_tokens, CONTEXT - 3);
+    assert_eq!(sequence.stop_tokens, [END]);
+    let sampling = &sequence.sampling;
+    assert!(!sampling.has_penalties());
+    assert_eq!((sampling.temperature, sampling.top_p, sampling.top_k, sampling.min_p), (1.0, 1.0, 0, 0.0));
+    let body = json!({"prompt": "abc", "ignore_eos": true, "stop_token_ids": [1], "max_tokens": 5, "temperature": 1e-4});
+    server.post("/v1/completions", &body).await;
+    let sequence = server.admitted().await;
+    assert_eq!((sequence.stop_tokens, sequence.max_tokens), (vec![1], 5));
+    assert!(sequence.sampling.is_greedy());
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn c061_the_context_that_is_advertised_is_the_one_that_is_enforced() {
+    let server = TestServer::start(|sequence| says(sequence, "x"));
+    let listed = server.get("/v1/models").await.json();
+    assert_eq!(listed["data"][0]["id"], "test");
+    let limit = listed["data"][0]["max_model_len"].as_u64().unwrap() as usize;
+    for (length, status) in [(limit - 1, 200), (limit, 400)] {
+        let reply = server.post("/v1/completions", &json!({"prompt": "x".repeat(length)})).await;
+        assert_eq!(reply.status, status, "{length}");
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn models_are_found_by_id_and_alias() {
+    let server = TestServer::start(|sequence| says(sequence, "x"));
+    for id in ["test", "alias"] {
+        assert_eq!(server.get(&format!("/v1/models/{id}")).await.json()["id"], "test");
+        let body = json!({"model": id, "prompt": "a"});
+        assert_eq!(server.post("/v1/completions", &body).await.json()["model"], "test");
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn tokenize_and_detokenize_are_each_others_reverse() {
+    let server = TestServer::start(|_| Vec::new());
+    let text = "é…😊<|end|>";
+    let reply = server.post("/tokenize", &json!({"prompt": text, "add_special_tokens": false})).await.json();
+    assert_eq!(reply["count"], text.len() - "<|end|>".len() + 1);
+    assert_eq!(reply["max_model_len"], CONTEXT);
+    let back = server.post("/detokenize", &json!({"tokens": reply["tokens"]})).await.json();
+    assert_eq!(back["prompt"], text);
+    let chat = json!({"messages": [{"role": "user", "content": "<|end|>"}], "return_token_strs": true});
+    let reply = server.post("/tokenize", &chat).await.json();
+    assert_eq!(reply["count"], "user: <|end|>\n".len(), "a control token in a message is text");
+    assert_eq!(reply["token_strs"][0], "u");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn c275_c276_ready_is_not_alive() {
+    let ready = SchedulerStatus { ready: true, ..SchedulerStatus::default() };
+    for (status, model, code, word) in [
+        (ready, Model::Loaded, 200, "ready"),
+        (ready, Model::Loading, 503, "loading"),
+        (SchedulerStatus { ready: false, ..ready }, Model::Loaded, 503, "not stepping"),
+        (SchedulerStatus { draining: true, ..ready }, Model::Loaded, 503, "draining"),
+    ] {
+        let server = TestServer::with(|_| Vec::new(), status, &model);
+        assert_eq!(server.get("/health").await.status, 200);
+        let reply = server.get("/ready").await;
+        assert_eq!((reply.status, &reply.json()["status"]), (code, &json!(word)));
+        if matches!(model, Model::Loading) {
+            for reply in [server.get("/v1/models").await, server.post("/v1/completions", &json!({})).await] {
+                assert_eq!((reply.status, &reply.json()["error"]["code"]), (503, &json!("model_not_ready")));
+            }
+        }
+        server.stop().await;
+    }
+}
+
+#[actix_web::test]
+async fn a_plain_request_id_is_given_back_and_another_replaced() {
+    let server = TestServer::start(|_| Vec::new());
+    let head_reply = server.ask(head("HEAD", "/health", "")).await;
+    assert_eq!((head_reply.status, head_reply.body.as_str()), (200, ""));
+    let long = "x".repeat(129);
+    for (sent, echoed) in
+        [("abc-1:2.3", true), ("a b", false), (long.as_str(), false), ("\"><script>", false)]
+    {
+        let reply = server.ask(head("GET", "/health", &format!("x-request-id: {sent}\r\n"))).await;
+        let id = reply.header("x-request-id").unwrap();
+        assert_eq!(id == sent, echoed, "{sent}");
+        assert!(echoed || id.starts_with("req-"), "{id}");
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_bad_request_costs_its_neighbours_nothing() {
+    let server = TestServer::start(|sequence| says(sequence, "fine"));
+    let bad = server.ask(post("/v1/completions", b"{\"prompt\": [[["));
+    let body = json!({"prompt": "a"});
+    let (bad, good) = futures_util::future::join(bad, server.post("/v1/completions", &body)).await;
+    assert_eq!((bad.status, good.status), (400, 200));
+    assert_eq!(good.json()["choices"][0]["text"], "fine");
+    server.stop().await;
+}

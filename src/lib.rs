@@ -1,0 +1,7 @@
+//! Troupe: a multi-tenant inference server on MLX. This package is the command line, the HTTP surface and the wiring;
+//! it is the only one that knows all the others.
+
+pub mod bench;
+pub mod boot;
+pub mod http;
+mod progress;
