@@ -23,7 +23,7 @@ use troupe_model_files::{GenerationDefaults, ModelFiles};
 use troupe_protocol::{DeviceChoice, EngineInfo, LoadRequest, WeightDtype};
 
 use crate::http::{self, AppState, HttpOptions, Served};
-use crate::progress::LoadBar;
+use crate::progress;
 
 /// Serves a model over HTTP until SIGTERM or SIGINT.
 ///
@@ -115,10 +115,14 @@ impl Company {
 
     /// Waits for the engine, then makes the model known. Tokenizer and template are read meanwhile, so
     /// that a fault in them is reported before minutes of loading.
-    pub(crate) async fn ready(&self, config: &Config) -> Result<(EngineInfo, Served)> {
+    pub(crate) async fn ready(
+        &self,
+        config: &Config,
+        progress: impl FnMut(u32, u32),
+    ) -> Result<(EngineInfo, Served)> {
         let reader = config.clone();
         let text = tokio::task::spawn_blocking(move || Text::load(&reader)).await??;
-        let info = self.wait_for_engine().await?;
+        let info = self.wait_for_engine(progress).await?;
         let card = Arc::new(ModelCard {
             id: config.model_id(),
             aliases: config.model.aliases.clone(),
@@ -132,12 +136,11 @@ impl Company {
         Ok((info, Served { card, pool }))
     }
 
-    async fn wait_for_engine(&self) -> Result<EngineInfo> {
+    async fn wait_for_engine(&self, mut progress: impl FnMut(u32, u32)) -> Result<EngineInfo> {
         let mut engine = self.engine.clone();
-        let mut bar = LoadBar::new();
         loop {
             match &*engine.borrow_and_update() {
-                EngineState::Loading { done, total } => bar.show(*done, *total),
+                EngineState::Loading { done, total } => progress(*done, *total),
                 EngineState::Ready(info) => return Ok(info.clone()),
                 EngineState::Failed(fault) => return Err(anyhow!(fault.clone())),
             }
@@ -152,7 +155,7 @@ impl Company {
         served: &OnceLock<Served>,
         address: SocketAddr,
     ) -> Result<()> {
-        let (info, model) = self.ready(config).await?;
+        let (info, model) = self.ready(config, progress::loading()).await?;
         announce(&info, &model.card, address);
         // Set once: this function runs once a process.
         let _ = served.set(model);
@@ -234,7 +237,7 @@ fn announce(info: &EngineInfo, card: &ModelCard, address: SocketAddr) {
     );
 }
 
-fn start_logging(config: &Config) {
+pub(crate) fn start_logging(config: &Config) {
     let level = config.log.level.as_str();
     let filter = tracing_subscriber::EnvFilter::new(format!(
         "warn,troupe={level},troupe_actors={level},troupe_gpu={level}"

@@ -3,5 +3,7 @@
 
 pub mod bench;
 pub mod boot;
+pub mod cli;
 pub mod http;
+pub mod local;
 mod progress;

@@ -1,28 +1,26 @@
-//! Progress of long work, drawn where a person looks on.
+//! Progress bars. They are drawn on stderr, and only if it is a terminal (indicatif sees to that).
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar for the loading of weights. Draws on standard error if that is a terminal, else nowhere.
-pub(crate) struct LoadBar(ProgressBar);
-
-impl LoadBar {
-    pub(crate) fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("loading {wide_bar} {pos}/{len} tensors");
-        Self(style.map_or(bar.clone(), |style| bar.with_style(style)))
+/// A bar with a title, empty so far.
+pub(crate) fn bar(title: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    // A malformed template falls back to the default look.
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
+        bar.set_style(style);
     }
-
-    /// Shows `done` of `total`; a total of zero is not known yet.
-    pub(crate) fn show(&mut self, done: u32, total: u32) {
-        if total > 0 {
-            self.0.set_length(u64::from(total));
-            self.0.set_position(u64::from(done));
-        }
-    }
+    bar.set_message(title);
+    bar
 }
 
-impl Drop for LoadBar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
+/// Follows the loading of a model, and leaves nothing on the screen when it is done.
+pub(crate) fn loading() -> impl FnMut(u32, u32) {
+    let bar = bar("loading the model");
+    move |done, total| {
+        bar.set_length(u64::from(total));
+        bar.set_position(u64::from(done));
+        if done >= total {
+            bar.finish_and_clear();
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use troupe_model_files::GenerationDefaults;
-use troupe_protocol::EngineLimits;
+use troupe_protocol::{EngineLimits, SamplingParams};
 
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
@@ -28,6 +28,19 @@ pub struct ModelCard {
 }
 
 impl ModelCard {
+    /// Sampling parameters of a request that names none: the makers' where they said, else the plain distribution.
+    pub fn default_sampling(&self) -> SamplingParams {
+        let defaults = &self.defaults;
+        SamplingParams {
+            temperature: defaults.temperature.unwrap_or(1.0),
+            top_k: defaults.top_k.unwrap_or(0),
+            top_p: defaults.top_p.unwrap_or(1.0),
+            min_p: defaults.min_p.unwrap_or(0.0),
+            repetition_penalty: defaults.repetition_penalty.unwrap_or(1.0),
+            ..SamplingParams::greedy()
+        }
+    }
+
     /// Whether a client that asks for `model` means this one.
     pub fn answers_to(&self, model: &str) -> bool {
         self.id == model || self.aliases.iter().any(|alias| alias == model)

@@ -25,6 +25,8 @@ pub struct EncodeText {
     pub text: String,
     /// Whether BOS and EOS are put around it.
     pub add: AddSpecial,
+    /// Tokens that there is room for. A text that cannot fit is refused before the work of encoding it.
+    pub room: u32,
 }
 
 /// Renders a conversation and encodes it. Control tokens in its messages are text.
@@ -37,6 +39,8 @@ pub struct EncodeChat {
     pub ending: Ending,
     /// Further variables of the template.
     pub variables: Map<String, Value>,
+    /// As for [`EncodeText`].
+    pub room: u32,
 }
 
 /// Decodes tokens, special ones included.
@@ -56,6 +60,14 @@ pub enum PromptError {
     /// The template refused the conversation, or broke on it.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// Even if it were made of the longest tokens only, the text would exceed the room.
+    #[error("a text of {bytes} bytes does not fit {room} tokens")]
+    TooLong {
+        /// The text's length.
+        bytes: usize,
+        /// Tokens that there was room for.
+        room: u32,
+    },
     /// The tokenizer refused the text.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
@@ -69,6 +81,8 @@ pub enum PromptError {
 pub struct TokenizerPool {
     tokenizer: Arc<Tokenizer>,
     template: Option<Arc<ChatTemplate>>,
+    /// Bytes of the longest token.
+    longest_token: usize,
 }
 
 impl TokenizerPool {
@@ -78,8 +92,20 @@ impl TokenizerPool {
         tokenizer: Arc<Tokenizer>,
         template: Option<Arc<ChatTemplate>>,
     ) -> Addr<Self> {
-        let worker = Self { tokenizer, template };
+        let lengths =
+            (0..tokenizer.vocab_size() as u32).filter_map(|id| tokenizer.token_bytes(id).map(<[u8]>::len));
+        let worker = Self { longest_token: lengths.max().unwrap_or(1), tokenizer, template };
         SyncArbiter::start(threads, move || worker.clone())
+    }
+
+    /// Encoding takes seconds and a hundred times its size in memory for a text of megabytes.
+    fn check_length(&self, text: &str, room: u32) -> Result<(), PromptError> {
+        match text.len() {
+            bytes if bytes > self.longest_token.saturating_mul(room as usize) => {
+                Err(PromptError::TooLong { bytes, room })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn encode_chat(&self, chat: &EncodeChat) -> Result<Vec<TokenId>, PromptError> {
@@ -91,6 +117,7 @@ impl TokenizerPool {
             now: utc_now(),
             ..RenderInput::default()
         })?;
+        self.check_length(&rendered.text, chat.room)?;
         Ok(self.tokenizer.encode_rendered(&rendered)?)
     }
 }
@@ -102,8 +129,11 @@ impl Actor for TokenizerPool {
 impl Handler<EncodeText> for TokenizerPool {
     type Result = Result<Vec<TokenId>, PromptError>;
 
-    fn handle(&mut self, EncodeText { text, add }: EncodeText, _: &mut Self::Context) -> Self::Result {
-        guarded(|| Ok(self.tokenizer.encode(&text, add, ParseSpecial::AsTokens)?))
+    fn handle(&mut self, EncodeText { text, add, room }: EncodeText, _: &mut Self::Context) -> Self::Result {
+        guarded(|| {
+            self.check_length(&text, room)?;
+            Ok(self.tokenizer.encode(&text, add, ParseSpecial::AsTokens)?)
+        })
     }
 }
 

@@ -218,6 +218,9 @@ impl Report {
             ("tpot", self.tpot_seconds),
             ("e2e", self.e2e_seconds),
         ];
+        if rows.iter().all(|(_, distribution)| distribution.is_none()) {
+            return Ok(());
+        }
         write!(f, "\n{:<8}", "ms")?;
         for column in ["mean", "p50", "p90", "p95", "p99", "max"] {
             write!(f, "{column:>10}")?;

@@ -10,8 +10,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 use indicatif::ProgressBar;
 
 use super::error::UsageError;
-use super::{examples, progress};
+use super::examples;
 use crate::bench::{self, Endpoint, Load, Options, PromptShape, Report, Stage};
+use crate::progress;
 
 #[derive(Args, Debug)]
 struct BenchArgs {

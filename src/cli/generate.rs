@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::error::UsageError;
 use super::sampling::SamplingArgs;
-use super::{configuration, examples, progress};
-use crate::boot::{GenerateOptions, Generated, Local};
+use super::{configuration, examples};
+use crate::local::{GenerateOptions, Generated, Local};
+use crate::progress;
 
 /// The options of these sections concern a model that runs in this process.
 pub(super) const SECTIONS: &[&str] = &["model", "engine", "tokenizer", "log"];

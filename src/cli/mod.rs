@@ -12,7 +12,6 @@ mod inspect;
 mod list;
 mod memory;
 mod models;
-mod progress;
 mod run;
 mod sampling;
 mod serve;

@@ -14,8 +14,9 @@ use signal_hook::consts::SIGINT;
 
 use super::generate::{SECTIONS, statistics};
 use super::sampling::SamplingArgs;
-use super::{configuration, error, examples, progress};
-use crate::boot::{GenerateOptions, Local};
+use super::{configuration, error, examples};
+use crate::local::{GenerateOptions, Local};
+use crate::progress;
 
 /// What a shell reports for a program that SIGINT ended.
 const INTERRUPTED: i32 = 130;

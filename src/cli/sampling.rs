@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::boot::GenerateOptions;
+use crate::local::GenerateOptions;
 
 /// Sampling flags. Those that are not given take the model's own defaults.
 #[derive(Args, Debug)]

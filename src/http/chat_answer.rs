@@ -32,7 +32,7 @@ impl ChatAnswer {
         if !self.logprobs {
             return Value::Null;
         }
-        json!({"content": tokens.iter().map(scored).collect::<Vec<_>>(), "refusal": null})
+        json!({"content": tokens.iter().map(scored_token).collect::<Vec<_>>(), "refusal": null})
     }
 }
 
@@ -67,7 +67,8 @@ impl Shape for ChatAnswer {
     }
 }
 
-fn scored(token: &ScoredToken) -> Value {
+/// A token with its log-probability and alternatives.
+pub(crate) fn scored_token(token: &ScoredToken) -> Value {
     let mut entry = alternative(&token.chosen);
     entry["top_logprobs"] = token.top.iter().map(alternative).collect();
     entry

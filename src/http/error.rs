@@ -84,6 +84,16 @@ pub(super) enum ApiError {
         /// The most that both may have.
         limit: u32,
     },
+    /// The prompt exceeds the context however it is split into tokens.
+    #[error("this model's maximum context length is {limit} tokens, which {bytes} bytes of text cannot fit")]
+    TextTooLong {
+        /// The parameter that holds the prompt.
+        part: &'static str,
+        /// Length of the text.
+        bytes: usize,
+        /// The most tokens that there may be.
+        limit: u32,
+    },
     /// The conversation does not suit the model's template; the text is the template's.
     #[error("{message}")]
     Template {
@@ -152,7 +162,7 @@ impl ApiError {
             | Self::Missing { param }
             | Self::Unsupported { param, .. }
             | Self::Unrecognized { param } => Some(param),
-            Self::ContextLength { part, .. } => Some(part),
+            Self::ContextLength { part, .. } | Self::TextTooLong { part, .. } => Some(part),
             Self::Template { .. } => Some("messages"),
             Self::ModelNotFound { .. } => Some("model"),
             _ => None,
@@ -166,7 +176,7 @@ impl ApiError {
             Self::Missing { .. } => Some("missing_required_parameter"),
             Self::Unsupported { .. } => Some("unsupported_parameter"),
             Self::Unrecognized { .. } => Some("unknown_parameter"),
-            Self::ContextLength { .. } => Some("context_length_exceeded"),
+            Self::ContextLength { .. } | Self::TextTooLong { .. } => Some("context_length_exceeded"),
             Self::Template { .. } => Some("template_error"),
             Self::ModelNotFound { .. } => Some("model_not_found"),
             Self::UnknownPath { .. } => Some("unknown_url"),

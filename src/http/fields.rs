@@ -107,7 +107,10 @@ impl Fields {
             if !field.neutral.contains(&value.to_string().as_str()) {
                 let reason = match field.neutral {
                     [] => "this server does not implement it".to_owned(),
-                    values => format!("only {} is accepted", values.join(" or ")),
+                    values => format!(
+                        "this server does not implement it, so only {} is accepted",
+                        values.join(" or ")
+                    ),
                 };
                 return Err(ApiError::Unsupported { param: name, reason });
             }
@@ -232,7 +235,10 @@ mod tests {
         for (body, message) in [
             (json!({"foo": 1}), "unrecognized request argument supplied: foo"),
             (json!({"tools": []}), "'tools' is not supported: this server does not implement it"),
-            (json!({"store": true}), "'store' is not supported: only false is accepted"),
+            (
+                json!({"store": true}),
+                "'store' is not supported: this server does not implement it, so only false is accepted",
+            ),
         ] {
             let fields = Fields::of(body, "body").unwrap();
             assert_eq!(fields.finish(KNOWN).unwrap_err().to_string(), message);

@@ -59,7 +59,7 @@ pub(super) fn envelope(prefix: &str, served: &Served, delivery: Delivery) -> Env
 }
 
 /// 64 bits that nobody could guess.
-pub(super) fn entropy() -> u64 {
+pub(crate) fn entropy() -> u64 {
     getrandom::u64().unwrap_or_else(|_| {
         // The standard library keys its hash tables from the same source, with a fallback of its own.
         use std::hash::{BuildHasher, RandomState};
@@ -73,6 +73,7 @@ pub(super) fn prompt_error(part: &'static str, error: PromptError) -> ApiError {
         PromptError::Template(TemplateError::Syntax { .. }) | PromptError::Panicked => {
             ApiError::internal(error.to_string())
         }
+        PromptError::TooLong { bytes, room } => ApiError::TextTooLong { part, bytes, limit: room },
         PromptError::Template(error) => ApiError::Template { message: error.to_string() },
         PromptError::NoTemplate | PromptError::Tokenizer(_) => ApiError::invalid(part, error.to_string()),
     }

@@ -31,6 +31,8 @@ use actix_web::{HttpRequest, HttpResponse, Resource, ResponseError, Route, guard
 
 use error::ApiError;
 
+pub(crate) use chat_answer::scored_token;
+pub(crate) use generate::entropy;
 pub use server::{HttpOptions, serve};
 pub use state::{AppState, Served};
 

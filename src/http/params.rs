@@ -131,18 +131,16 @@ pub(super) fn read(fields: &mut Fields, card: &ModelCard, entropy: u64) -> Resul
 }
 
 fn sampling(fields: &mut Fields, card: &ModelCard) -> Result<SamplingParams, ApiError> {
-    let defaults = &card.defaults;
-    let mut number = |name: &str, default: Option<f32>, else_: f32| {
-        Ok::<_, ApiError>(fields.number(name)?.or(default).unwrap_or(else_))
-    };
+    let defaults = card.default_sampling();
+    let mut number = |name: &str, default: f32| Ok::<_, ApiError>(fields.number(name)?.unwrap_or(default));
     Ok(SamplingParams {
-        temperature: number("temperature", defaults.temperature, 1.0)?,
-        top_p: number("top_p", defaults.top_p, 1.0)?,
-        min_p: number("min_p", defaults.min_p, 0.0)?,
-        repetition_penalty: number("repetition_penalty", defaults.repetition_penalty, 1.0)?,
-        presence_penalty: number("presence_penalty", None, 0.0)?,
-        frequency_penalty: number("frequency_penalty", None, 0.0)?,
-        top_k: top_k(fields)?.or(defaults.top_k).unwrap_or(0),
+        temperature: number("temperature", defaults.temperature)?,
+        top_p: number("top_p", defaults.top_p)?,
+        min_p: number("min_p", defaults.min_p)?,
+        repetition_penalty: number("repetition_penalty", defaults.repetition_penalty)?,
+        presence_penalty: number("presence_penalty", defaults.presence_penalty)?,
+        frequency_penalty: number("frequency_penalty", defaults.frequency_penalty)?,
+        top_k: top_k(fields)?.unwrap_or(defaults.top_k),
         logit_bias: logit_bias(fields)?,
         seed: 0,
         logprobs: None,

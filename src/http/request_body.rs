@@ -14,6 +14,9 @@ use super::fields::Fields;
 /// How long a client may take to send its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The most values of a body. A number of one digit takes two bytes of JSON and seventy of memory.
+const MAX_VALUES: usize = 1 << 18;
+
 /// Reads a body of at most `limit` bytes that holds one JSON object.
 ///
 /// The media type is not looked at: JSON is what every endpoint takes.
@@ -53,8 +56,26 @@ async fn collect(mut payload: web::Payload, limit: usize) -> Result<BytesMut, Ap
 /// If they are not UTF-8, not JSON, or no object.
 pub(super) fn parse_object(bytes: &[u8]) -> Result<Fields, ApiError> {
     let text = std::str::from_utf8(bytes).map_err(|_| ApiError::NotUtf8)?;
+    if count_values(text) > MAX_VALUES {
+        return Err(ApiError::Json(format!("it holds more than {MAX_VALUES} values")));
+    }
     let value: Value = serde_json::from_str(text).map_err(|error| ApiError::Json(error.to_string()))?;
     Fields::of(value, "body")
+}
+
+/// How many values a JSON text holds, at most: one more than the borders between them.
+fn count_values(text: &str) -> usize {
+    let (mut count, mut in_string, mut escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 #[cfg(test)]
@@ -63,6 +84,7 @@ mod tests {
 
     #[test]
     fn c013_c033_a_body_that_is_no_json_object_is_refused_with_the_reason() {
+        let many = format!("{{\"prompt\":[{}1]}}", "1,".repeat(1 << 18));
         let deep = "[".repeat(100_000);
         for (bytes, message) in [
             (
@@ -80,12 +102,21 @@ mod tests {
                 b"{\"a\":\"\\ud800\"}",
                 "could not parse the body as JSON: unexpected end of hex escape at line 1 column 13",
             ),
+            (many.as_bytes(), "could not parse the body as JSON: it holds more than 262144 values"),
             (
                 deep.as_bytes(),
                 "could not parse the body as JSON: recursion limit exceeded at line 1 column 128",
             ),
         ] {
             assert_eq!(parse_object(bytes).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn text_does_not_count_as_values() {
+        for (text, count) in [(r#"{"a": "x, [y], \"{z}\", \\"}"#, 2), (r#"[1, "a,b", {"c": []}]"#, 6)] {
+            assert!(serde_json::from_str::<Value>(text).is_ok());
+            assert_eq!(count_values(text), count, "{text}");
         }
     }
 }

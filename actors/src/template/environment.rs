@@ -10,7 +10,7 @@ use super::{json, methods, print, source};
 /// The work that one render may do, in the engine's fuel: about one unit for an instruction and one for each 64 bytes
 /// made. Templates that build their text by concatenation take some million for two thousand messages; one that loops
 /// for ever is ended in about a second.
-pub const RENDER_FUEL: u64 = 10_000_000;
+pub const RENDER_FUEL: u64 = 20_000_000;
 
 /// The name under which the environment holds its one template.
 pub(super) const TEMPLATE_NAME: &str = "chat_template";

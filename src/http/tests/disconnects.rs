@@ -1,9 +1,12 @@
 //! C113: a client that goes away is noticed at once, whatever its request waits for.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use troupe_actors::testing::token;
+use tokio::time::timeout;
+use troupe_actors::testing::{Seen, says, token};
 
 use super::client::{Script, TestServer, post};
 
@@ -68,6 +71,25 @@ async fn c113_c268_a_client_that_leaves_is_noticed_while_nothing_is_written() {
             server.stop().await;
         }
     }
+}
+
+/// A client that does not read stops its sequence, once the sockets' buffers are full; reading starts it again.
+#[actix_web::test]
+async fn a_slow_client_makes_its_sequence_wait() {
+    const STALL: Duration = Duration::from_millis(300);
+    let mut server = TestServer::start(|sequence| says(sequence, &"x".repeat(100_000)));
+    let mut stream = server.send(&request(&json!({"stream": true}))).await;
+    server.admitted().await;
+    let mut granted = 0;
+    while let Ok(Some(seen)) = timeout(STALL, server.seen.recv()).await {
+        if let Seen::Granted(_, tokens) = seen {
+            granted += tokens;
+        }
+    }
+    assert!(granted < 90_000, "{granted} tokens were granted to a client that reads nothing");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.unwrap();
+    assert_eq!(bytes.windows(10).filter(|window| window == b"\"text\":\"x\"").count(), 100_000);
 }
 
 #[actix_web::test]

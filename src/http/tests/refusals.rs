@@ -193,6 +193,7 @@ async fn c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
             format!(r#"{{"messages":[{{"role":"user","content":"hi"}}]{extra}}}"#).as_bytes(),
         )
     };
+    let hopeless = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(7 * CONTEXT as usize + 1));
     let too_long = format!("content-length: {}\r\n", BODY_LIMIT + 1);
     let chunked = format!("{:x}\r\n{}\r\n0\r\n\r\n", BODY_LIMIT + 1, " ".repeat(BODY_LIMIT + 1));
     let mut chunked_request = head("POST", "/v1/completions", "transfer-encoding: chunked\r\n");
@@ -210,6 +211,7 @@ async fn c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
             Some("messages"),
             Some("template_error"),
         ),
+        (post("/v1/completions", hopeless.as_bytes()), 400, Some("prompt"), Some("context_length_exceeded")),
         (post("/v1/completions", br#"{"prompt":""}"#), 400, Some("prompt"), Some("invalid_value")),
         (post("/v1/completions", br#"{"prompt":["a",""]}"#), 400, Some("prompt"), Some("invalid_value")),
         (post("/detokenize", br#"{"tokens":[257]}"#), 400, Some("tokens[0]"), Some("invalid_value")),
