@@ -25,8 +25,6 @@ pub struct EncodeText {
     pub text: String,
     /// Whether BOS and EOS are put around it.
     pub add: AddSpecial,
-    /// Tokens that there is room for. A text that cannot fit is refused before the work of encoding it.
-    pub room: u32,
 }
 
 /// Renders a conversation and encodes it. Control tokens in its messages are text.
@@ -39,8 +37,6 @@ pub struct EncodeChat {
     pub ending: Ending,
     /// Further variables of the template.
     pub variables: Map<String, Value>,
-    /// As for [`EncodeText`].
-    pub room: u32,
 }
 
 /// Decodes tokens, special ones included.
@@ -60,13 +56,13 @@ pub enum PromptError {
     /// The template refused the conversation, or broke on it.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// Even if it were made of the longest tokens only, the text would exceed the room.
-    #[error("a text of {bytes} bytes does not fit {room} tokens")]
+    /// Even if it were made of the longest tokens only, the text would exceed the context.
+    #[error("a text of {bytes} bytes does not fit {max_model_len} tokens")]
     TooLong {
         /// The text's length.
         bytes: usize,
-        /// Tokens that there was room for.
-        room: u32,
+        /// The context.
+        max_model_len: u32,
     },
     /// The tokenizer refused the text.
     #[error(transparent)]
@@ -81,28 +77,32 @@ pub enum PromptError {
 pub struct TokenizerPool {
     tokenizer: Arc<Tokenizer>,
     template: Option<Arc<ChatTemplate>>,
-    /// Bytes of the longest token.
-    longest_token: usize,
+    /// The context, for the error.
+    max_model_len: u32,
+    /// A longer text cannot fit the context, even if it were made of the longest tokens only.
+    max_bytes: usize,
 }
 
 impl TokenizerPool {
-    /// Starts `threads` threads that share a tokenizer and a template.
+    /// Starts `threads` threads that share a tokenizer and a template. Prompts are for a context of `max_model_len`.
     pub fn start(
         threads: usize,
         tokenizer: Arc<Tokenizer>,
         template: Option<Arc<ChatTemplate>>,
+        max_model_len: u32,
     ) -> Addr<Self> {
-        let lengths =
-            (0..tokenizer.vocab_size() as u32).filter_map(|id| tokenizer.token_bytes(id).map(<[u8]>::len));
-        let worker = Self { longest_token: lengths.max().unwrap_or(1), tokenizer, template };
+        let ids = 0..tokenizer.vocab_size() as u32;
+        let longest = ids.filter_map(|id| tokenizer.token_bytes(id)).map(<[u8]>::len).max().unwrap_or(1);
+        let max_bytes = longest.saturating_mul(max_model_len as usize);
+        let worker = Self { tokenizer, template, max_model_len, max_bytes };
         SyncArbiter::start(threads, move || worker.clone())
     }
 
-    /// Encoding takes seconds and a hundred times its size in memory for a text of megabytes.
-    fn check_length(&self, text: &str, room: u32) -> Result<(), PromptError> {
+    /// Refuses a hopeless text before the work: encoding megabytes takes seconds and a hundred times their size.
+    fn check_length(&self, text: &str) -> Result<(), PromptError> {
         match text.len() {
-            bytes if bytes > self.longest_token.saturating_mul(room as usize) => {
-                Err(PromptError::TooLong { bytes, room })
+            bytes if bytes > self.max_bytes => {
+                Err(PromptError::TooLong { bytes, max_model_len: self.max_model_len })
             }
             _ => Ok(()),
         }
@@ -117,7 +117,7 @@ impl TokenizerPool {
             now: utc_now(),
             ..RenderInput::default()
         })?;
-        self.check_length(&rendered.text, chat.room)?;
+        self.check_length(&rendered.text)?;
         Ok(self.tokenizer.encode_rendered(&rendered)?)
     }
 }
@@ -129,9 +129,9 @@ impl Actor for TokenizerPool {
 impl Handler<EncodeText> for TokenizerPool {
     type Result = Result<Vec<TokenId>, PromptError>;
 
-    fn handle(&mut self, EncodeText { text, add, room }: EncodeText, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, EncodeText { text, add }: EncodeText, _: &mut Self::Context) -> Self::Result {
         guarded(|| {
-            self.check_length(&text, room)?;
+            self.check_length(&text)?;
             Ok(self.tokenizer.encode(&text, add, ParseSpecial::AsTokens)?)
         })
     }

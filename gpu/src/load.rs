@@ -145,19 +145,6 @@ impl<'a> Loader<'a> {
         Ok(RmsNorm { weight: self.vector(&format!("{module}.weight"), hidden)?, eps })
     }
 
-    /// A tensor as f32 on the host, if the files have it.
-    ///
-    /// # Errors
-    /// If its type has no f32 form.
-    pub fn optional_host_vector(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
-        if !self.files.contains(name) {
-            return Ok(None);
-        }
-        let view = self.files.tensor(name)?;
-        self.step();
-        Ok(Some(to_f32(&view)?))
-    }
-
     fn step(&mut self) {
         self.done += 1;
         (self.progress)(self.done, self.files.tensor_names().count() as u32);

@@ -3,7 +3,10 @@
 #include "mlx-sys/src/bridge.rs.h"
 
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
+
+#include "cpu/pool.h"
 
 namespace troupe {
 namespace mx = mlx::core;
@@ -13,6 +16,10 @@ namespace {
 // The order of `Dtype` in src/dtype.rs.
 constexpr mx::Dtype kDtypes[] = {mx::bool_,  mx::uint8,  mx::int8,   mx::uint16,  mx::int16,    mx::uint32,
                                  mx::int32,  mx::uint64, mx::int64,  mx::float16, mx::bfloat16, mx::float32};
+
+// Every program has this file. Without a reference to libtroupe_cpu from it, the linker drops that library from
+// programs that name none of its functions, and MLX's products fall back to the BLAS that MLX was linked to.
+[[gnu::used, gnu::retain]] constexpr auto kKeepLibrary = &pool_threads;
 
 size_t bytes_of(const mx::Shape& shape, mx::Dtype dtype) {
   size_t bytes = dtype.size();

@@ -15,25 +15,38 @@ namespace {
 
 bool plain(const array& a) { return a.dtype() == mx::float32; }
 
-// The elements in row-major order: where they lie if they lie so, else a copy.
-class Dense {
+// The rows (last axis) of an array: where they lie if each is dense and they are evenly apart, as the columns of a
+// fused projection are, else in a copy.
+class DenseRows {
  public:
-  explicit Dense(const array& a) : data_(a.data<float>()) {
-    if (a.flags().row_contiguous) return;
+  explicit DenseRows(const array& a) : width_(a.shape(-1)) {
+    const auto* data = a.data<float>();
+    if (a.strides(-1) == 1 && evenly_apart(a)) {
+      view_ = {data, a.ndim() > 1 ? a.strides(-2) : width_};
+      return;
+    }
     copy_.reserve(a.size());
-    gather(a, 0, data_);
-    data_ = copy_.data();
+    gather(a, 0, data);
+    view_ = {copy_.data(), width_};
   }
 
-  const float* data() const { return data_; }
+  Rows view() const { return view_; }
 
  private:
+  static bool evenly_apart(const array& a) {
+    for (int axis = static_cast<int>(a.ndim()) - 3; axis >= 0; --axis) {
+      if (a.strides(axis) != a.strides(axis + 1) * a.shape(axis + 1)) return false;
+    }
+    return true;
+  }
+
   void gather(const array& a, int axis, const float* from) {
     if (axis == static_cast<int>(a.ndim())) return copy_.push_back(*from);
     for (int i = 0; i < a.shape(axis); ++i) gather(a, axis + 1, from + i * a.strides(axis));
   }
 
-  const float* data_;
+  int64_t width_;
+  Rows view_{};
   std::vector<float> copy_;
 };
 
@@ -54,21 +67,22 @@ Ptr rms_norm(const array& x, const array* weight, float eps) {
   Arrays inputs{x};
   if (weight) inputs.push_back(*weight);
   return ptr(cpu_node("rms_norm", x.shape(), std::move(inputs), [eps](Arrays& in, array& out) {
-    Dense rows(in[0]), scale(in.back());
+    DenseRows rows(in[0]), scale(in.back());
     int n = out.shape(-1);
-    rms_norm_rows(static_cast<int64_t>(out.size()) / n, n, rows.data(), in.size() > 1 ? scale.data() : nullptr, eps,
-                  out.data<float>());
+    const float* weight = in.size() > 1 ? scale.view().data : nullptr;
+    rms_norm_rows(static_cast<int64_t>(out.size()) / n, n, rows.view(), weight, eps, out.data<float>());
   }));
 }
 
 Ptr swiglu(const array& gate, const array& up) {
   if (gate.shape() != up.shape()) refuse("[swiglu] gate and up have different shapes", gate, up);
-  if (!on_cpu() || !plain(gate) || !plain(up)) {
+  if (!on_cpu() || !plain(gate) || !plain(up) || gate.ndim() == 0 || gate.size() == 0) {
     return ptr(mx::multiply(mx::multiply(gate, mx::sigmoid(gate)), up));
   }
   return ptr(cpu_node("swiglu", gate.shape(), {gate, up}, [](Arrays& in, array& out) {
-    Dense gates(in[0]), ups(in[1]);
-    silu_times(static_cast<int64_t>(out.size()), gates.data(), ups.data(), out.data<float>());
+    DenseRows gates(in[0]), ups(in[1]);
+    int n = out.shape(-1);
+    silu_times(static_cast<int64_t>(out.size()) / n, n, gates.view(), ups.view(), out.data<float>());
   }));
 }
 
@@ -97,15 +111,13 @@ Ptr rotate_half(const array& x, const array& cos, const array& sin) {
     refuse("[rotate_half] x is [tokens, heads, dim], cos and sin are [tokens, at most dim / 2]", x, cos);
   }
   int half = cos.shape(1);
-  if (!on_cpu() || !plain(x) || !plain(cos) || !plain(sin)) return ptr(rotate_graph(x, cos, sin, half));
+  bool ours = on_cpu() && plain(x) && plain(cos) && plain(sin) && x.size() > 0;
+  if (!ours) return ptr(rotate_graph(x, cos, sin, half));
   return ptr(cpu_node("rotate_half", x.shape(), {x, cos, sin}, [half](Arrays& in, array& out) {
-    Dense cosines(in[1]), sines(in[2]);
-    bool unit = in[0].strides(2) == 1;
-    Dense copied(unit ? in[1] : in[0]);
-    int tokens = out.shape(0), heads = out.shape(1), dim = out.shape(2);
-    Heads lie{in[0].data<float>(), in[0].strides(0), in[0].strides(1), 1};
-    Heads packed{copied.data(), static_cast<int64_t>(heads) * dim, dim, 1};
-    rotate({tokens, heads, dim, half, unit ? lie : packed, cosines.data(), sines.data(), out.data<float>()});
+    const auto& x = in[0];
+    DenseRows cosines(in[1]), sines(in[2]);
+    Heads heads{x.data<float>(), x.strides(0), x.strides(1), x.strides(2)};
+    rotate({out.shape(0), out.shape(1), out.shape(2), half, heads, cosines.view(), sines.view(), out.data<float>()});
   }));
 }
 

@@ -82,6 +82,7 @@ void check(const Arrays& in) {
   want(in, kContextLens, mx::int32, {rows});
   want(in, kSlotMapping, mx::int32, {q[0]});
   want(in, kBlockTables, mx::int32, {rows, in[kBlockTables].shape(1)});
+  if (slab[1] == 0) refuse(kKSlab, in[kKSlab], "blocks of at least one token");
   if (slab[2] == 0 || q[1] % slab[2] != 0) refuse(kQ, in[kQ], "a multiple of the heads of the slab");
 }
 

@@ -29,6 +29,23 @@ pub struct Array {
     _not_send_nor_sync: PhantomData<*const ()>,
 }
 
+/// Does not compile when `Array` becomes `Send` or `Sync`: a second impl then applies, and the calls are ambiguous.
+const _: () = {
+    trait AmbiguousIfSend<A> {
+        fn check() {}
+    }
+    trait AmbiguousIfSync<A> {
+        fn check() {}
+    }
+    struct Yes;
+    impl<T> AmbiguousIfSend<()> for T {}
+    impl<T: Send> AmbiguousIfSend<Yes> for T {}
+    impl<T> AmbiguousIfSync<()> for T {}
+    impl<T: Sync> AmbiguousIfSync<Yes> for T {}
+    let _ = <Array as AmbiguousIfSend<_>>::check;
+    let _ = <Array as AmbiguousIfSync<_>>::check;
+};
+
 /// Memory that an array borrows from Rust until the last handle to it is gone.
 pub(crate) struct HostBuffer(Box<dyn AsRef<[u8]> + Send>);
 

@@ -290,6 +290,11 @@ fn wrong_shapes_are_refused_by_name() {
         let error = paged_attention(Projected { q, k, v }, &world.slabs, &batch, world.options).unwrap_err();
         assert_eq!(error.to_string(), wanted);
     }
+    let (five, none) =
+        (zeros(&[1, 5, 64]), KvSlabs { keys: zeros(&[4, 0, 2, 64]), values: zeros(&[4, 0, 2, 64]) });
+    for (q, slabs) in [(&five, &world.slabs), (&q, &none)] {
+        assert!(paged_attention(Projected { q, k: &k, v: &k }, slabs, &batch, world.options).is_err());
+    }
 }
 
 #[test]

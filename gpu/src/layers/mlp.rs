@@ -22,6 +22,6 @@ impl GatedMlp {
     pub fn forward(&self, x: &Array) -> Result<Array> {
         let parts = self.gate_up.forward(x)?;
         let (gate, up) = (&parts[0], &parts[1]);
-        self.down.forward(&gate.multiply(&gate.sigmoid()?)?.multiply(up)?)
+        self.down.forward(&gate.swiglu(up)?)
     }
 }

@@ -6,7 +6,7 @@
 
 use std::f64::consts::PI;
 
-use mlx_sys::{Array, concatenate};
+use mlx_sys::Array;
 
 use crate::batch::Batch;
 use crate::error::{ConfigError, Result};
@@ -28,8 +28,6 @@ enum Scaling {
     /// One factor a frequency, of two sets: one for sequences within the trained length, one for longer ones
     /// (Ding et al. 2024).
     LongRope { short: Vec<f64>, long: Vec<f64>, trained_len: u32 },
-    /// One divisor a frequency.
-    Divisors(Vec<f64>),
 }
 
 /// Rotary embedding of one model.
@@ -43,7 +41,7 @@ pub struct Rope {
     magnitude: f64,
 }
 
-/// Cosines and sines of one step, each [T, 1, dims / 2].
+/// Cosines and sines of one step, each [T, dims / 2].
 #[derive(Debug)]
 pub struct Angles {
     cos: Array,
@@ -52,11 +50,11 @@ pub struct Angles {
 
 impl Rope {
     /// Reads `rope_parameters` (transformers v5) or, failing that, `rope_scaling` and `rope_theta` (v4), for
-    /// heads of `head_dim` dimensions. `divisors`, if present, come from a GGUF file's `rope_freqs` tensor.
+    /// heads of `head_dim` dimensions.
     ///
     /// # Errors
     /// A missing or unusable key, or an unknown scaling.
-    pub fn from_config(config: &ConfigReader, head_dim: usize, divisors: Option<Vec<f32>>) -> Result<Self> {
+    pub fn from_config(config: &ConfigReader, head_dim: usize) -> Result<Self> {
         let nested = config.object("rope_parameters")?.or(config.object("rope_scaling")?);
         let params = nested.unwrap_or_else(ConfigReader::empty);
         let theta = params.f64("rope_theta")?.or(config.f64("rope_theta")?).unwrap_or(10_000.0);
@@ -67,10 +65,7 @@ impl Rope {
                 .invalid("head_dim", format!("{dims} of {head_dim} dimensions cannot be rotated"))
                 .into());
         }
-        let (scaling, magnitude) = match divisors {
-            Some(divisors) => (Scaling::Divisors(divisors.into_iter().map(f64::from).collect()), 1.0),
-            None => read_scaling(config, &params, dims)?,
-        };
+        let (scaling, magnitude) = read_scaling(config, &params, dims)?;
         Ok(Self { dims, theta, scaling, magnitude })
     }
 
@@ -99,7 +94,6 @@ impl Rope {
                 let factors = if max_len > *trained_len { long } else { short };
                 plain(self.theta).zip(factors).map(|(f, factor)| f / factor).collect()
             }
-            Scaling::Divisors(divisors) => plain(self.theta).zip(divisors).map(|(f, d)| f / d).collect(),
         }
     }
 
@@ -144,7 +138,7 @@ impl Rope {
             let table: Vec<f32> = self.frequencies(0).into_iter().map(|f| f as f32).collect();
             Array::from_slice(&table, &[1, half])?
         };
-        let angles = batch.positions.expand_dims(&[1])?.multiply(&frequencies)?.expand_dims(&[1])?;
+        let angles = batch.positions.expand_dims(&[1])?.multiply(&frequencies)?;
         let (mut cos, mut sin) = (angles.cos()?, angles.sin()?);
         if self.magnitude != 1.0 {
             let magnitude = Array::scalar(self.magnitude as f32)?;
@@ -152,22 +146,15 @@ impl Rope {
         }
         Ok(Angles { cos, sin })
     }
+}
 
-    /// Rotates `x` [T, heads, head_dim], pairing each dimension with the one half of `dims` further on.
+impl Angles {
+    /// Rotates `x` [T, heads, head_dim]: each rotated dimension is paired with the one half of them further on.
     ///
     /// # Errors
     /// If MLX refuses an operation.
-    pub fn rotate(&self, x: &Array, angles: &Angles) -> Result<Array> {
-        let (dims, head_dim) = (self.dims as i32, x.dim(-1));
-        let borders: &[i32] = &[dims / 2, dims];
-        let parts = x.split(if dims < head_dim { borders } else { &borders[..1] }, -1)?;
-        let (cos, sin) = (angles.cos.astype(x.dtype())?, angles.sin.astype(x.dtype())?);
-        let (first, second) = (&parts[0], &parts[1]);
-        let turned_first = first.multiply(&cos)?.subtract(&second.multiply(&sin)?)?;
-        let turned_second = second.multiply(&cos)?.add(&first.multiply(&sin)?)?;
-        let mut turned = vec![&turned_first, &turned_second];
-        turned.extend(parts.get(2));
-        Ok(concatenate(&turned, -1)?)
+    pub fn rotate(&self, x: &Array) -> Result<Array> {
+        Ok(x.rotate_half(&self.cos, &self.sin)?)
     }
 }
 

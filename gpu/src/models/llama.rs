@@ -63,9 +63,8 @@ fn cache(config: &ConfigReader) -> Result<Vec<CacheKind>> {
 }
 
 fn load(config: &ConfigReader, loader: &mut Loader<'_>) -> Result<Box<dyn Model>> {
-    let rope_divisors = loader.optional_host_vector("rope_freqs.weight")?;
     let dims = Config::read(config)?;
-    let rope = Rope::from_config(config, dims.head_dim, rope_divisors)?;
+    let rope = Rope::from_config(config, dims.head_dim)?;
     let (vocab, hidden) = (dims.vocab_size, dims.hidden_size);
     let embed = loader.embedding("model.embed_tokens", vocab, hidden)?;
     let layers =
@@ -125,12 +124,11 @@ impl Layer {
         })
     }
 
-    fn forward(&self, x: &Array, rope: (&Rope, &Angles), batch: &Batch, kv: &mut KvCache) -> Result<Array> {
+    fn forward(&self, x: &Array, angles: &Angles, batch: &Batch, kv: &mut KvCache) -> Result<Array> {
         let heads = self.qkv.forward(&self.attention_norm.forward(x)?)?;
         let by_head = |x: &Array| x.reshape(&[batch.num_tokens(), -1, self.head_dim]);
-        let (rope, angles) = rope;
-        let q = rope.rotate(&by_head(&heads[0])?, angles)?;
-        let k = rope.rotate(&by_head(&heads[1])?, angles)?;
+        let q = angles.rotate(&by_head(&heads[0])?)?;
+        let k = angles.rotate(&by_head(&heads[1])?)?;
         let v = by_head(&heads[2])?;
         let attended = attend(&q, &k, &v, kv.layer(self.index)?, batch)?;
         let x = x.add(&self.output.forward(&attended.flatten(1, 2)?)?)?;
@@ -143,7 +141,7 @@ impl Model for Llama {
         let angles = self.rope.angles(batch)?;
         let mut x = self.embed.forward(&batch.tokens)?;
         for layer in &self.layers {
-            x = layer.forward(&x, (&self.rope, &angles), batch, kv)?;
+            x = layer.forward(&x, &angles, batch, kv)?;
         }
         Ok(x)
     }

@@ -1,6 +1,6 @@
-// Online softmax over tiles of keys. A tile starts at a multiple of kTile of the key's absolute position, a query sees
-// only its own keys, and every sum runs in the order of positions: so the result for a query depends on its own keys
-// alone, not on chunking, neighbours or threads.
+// Tiles of keys, gathered by block table, and the queries that see them. A tile starts at a multiple of kTile of the
+// key's absolute position, a query sees only its own keys, and every sum runs in the order of positions: so the result
+// for a query depends on its own keys alone, not on chunking, neighbours or threads.
 #include "cpu/attention_kernel.h"
 
 #include <algorithm>
@@ -10,30 +10,12 @@
 #include <vector>
 
 #include "cpu/pool.h"
-#include "cpu/simd.h"
 
 namespace troupe {
 namespace {
 
-constexpr int kTile = 64;
-constexpr int kGroup = 8;  // keys scored together
 // Queries that share one pass over the keys: enough to reuse a tile from the nearest cache.
 constexpr int kQueries = 48;
-constexpr int kMaxChunks = 16;  // 16 lanes each: heads up to 256 wide
-
-struct Tile {
-  const float* keys[kTile];
-  const float* values[kTile];
-};
-
-// A query's running result.
-struct State {
-  float* out;  // dim floats, rounded up to whole vectors
-  V16 sum;
-  float max;
-  int first;  // the first key that it sees
-  int end;    // one past the last
-};
 
 // The queries of one row and one KV head from `begin` to `end`, counted token by token.
 struct Item {
@@ -47,101 +29,8 @@ struct Scratch {
   std::vector<float> queries;
   std::vector<float> outs;
   std::vector<float> zeros;
-  State states[kQueries];
+  QueryState states[kQueries];
 };
-
-int chunks_of(int dim) { return (dim + kLanes - 1) / kLanes; }
-
-TROUPE_INLINE V16 load_chunk(const float* row, int chunk, int dim) {
-  int left = dim - chunk * kLanes;
-  return left >= kLanes ? load(row + chunk * kLanes) : load_part(row + chunk * kLanes, left);
-}
-
-TROUPE_INLINE void score(const float* query, const Tile& tile, int dim, float* scores) {
-  for (int start = 0; start < kTile; start += kGroup) {
-    V16 sums[kGroup] = {};
-    const float* const* keys = tile.keys + start;
-    int whole = dim / kLanes;
-    for (int c = 0; c < whole; ++c) {
-      V16 q = load(query + c * kLanes);
-      for (int i = 0; i < kGroup; ++i) sums[i] += q * load(keys[i] + c * kLanes);
-    }
-    if (whole * kLanes < dim) {
-      V16 q = load(query + whole * kLanes);
-      for (int i = 0; i < kGroup; ++i) sums[i] += q * load_chunk(keys[i], whole, dim);
-    }
-    V8 totals = sums_of_eight(sums);
-    std::memcpy(scores + start, &totals, sizeof(totals));
-  }
-}
-
-// Turns dot products into scores, with -inf for keys of the tile that the query does not see.
-TROUPE_INLINE void finish_scores(const PagedScores& how, int first, int end, float* scores) {
-  for (int i = 0; i < kTile; i += kLanes) {
-    V16 s = load(scores + i) * splat(how.scale);
-    if (how.softcap > 0) {
-      for (int lane = 0; lane < kLanes; ++lane) s[lane] = how.softcap * std::tanh(s[lane] / how.softcap);
-    }
-    store(scores + i, s);
-  }
-  for (int i = 0; i < first; ++i) scores[i] = -INFINITY;
-  for (int i = end; i < kTile; ++i) scores[i] = -INFINITY;
-}
-
-// Replaces scores by weights relative to the new maximum; returns the factor for what was summed before.
-TROUPE_INLINE float soften(State& state, float* scores) {
-  V16 best = load(scores);
-  for (int i = kLanes; i < kTile; i += kLanes) best = max(best, load(scores + i));
-  float top = std::max(state.max, max(best));
-  float keep = exp(splat(state.max - top))[0];
-  V16 total = state.sum * splat(keep);
-  for (int i = 0; i < kTile; i += kLanes) {
-    V16 weight = exp(load(scores + i) - splat(top));
-    store(scores + i, weight);
-    total = total + weight;
-  }
-  state.sum = total;
-  state.max = top;
-  return keep;
-}
-
-// out = out * keep + the weighted sum of the values from `first` to `end`; kWidth vectors at a time stay in registers.
-template <int kWidth>
-TROUPE_INLINE void add_values(float* out, const float* weights, const Tile& tile, int first, int end, int chunk,
-                              float keep, int dim) {
-  V16 sums[kWidth];
-  for (int w = 0; w < kWidth; ++w) sums[w] = load(out + (chunk + w) * kLanes) * splat(keep);
-  bool whole = (chunk + kWidth) * kLanes <= dim;
-  for (int j = first; j < end; ++j) {
-    V16 weight = splat(weights[j]);
-    for (int w = 0; w < kWidth; ++w) {
-      V16 value = whole ? load(tile.values[j] + (chunk + w) * kLanes) : load_chunk(tile.values[j], chunk + w, dim);
-      sums[w] += weight * value;
-    }
-  }
-  for (int w = 0; w < kWidth; ++w) store(out + (chunk + w) * kLanes, sums[w]);
-}
-
-TROUPE_INLINE void attend_tile(const PagedScores& how, int dim, const float* query, const Tile& tile, int tile_start,
-                               State& state) {
-  int first = std::max(state.first - tile_start, 0);
-  int end = std::min(state.end - tile_start, kTile);
-  if (first >= end) return;
-  float scores[kTile];
-  score(query, tile, dim, scores);
-  finish_scores(how, first, end, scores);
-  float keep = soften(state, scores);
-  int chunk = 0;
-  for (int chunks = chunks_of(dim); chunk < chunks;) {
-    if (chunks - chunk >= 4) {
-      add_values<4>(state.out, scores, tile, first, end, chunk, keep, dim);
-      chunk += 4;
-    } else {
-      add_values<1>(state.out, scores, tile, first, end, chunk, keep, dim);
-      chunk += 1;
-    }
-  }
-}
 
 void find_tile(const PagedCall& call, const Item& item, int start, int end, const float* zeros, Tile& tile) {
   const auto& s = call.shape;
@@ -159,16 +48,10 @@ void find_tile(const PagedCall& call, const Item& item, int start, int end, cons
   }
 }
 
-TROUPE_CLONES void attend_tiles(const PagedScores& how, int dim, int count, const float* queries, const Tile& tile,
-                                int tile_start, State* states) {
-  int padded = (dim + kLanes - 1) / kLanes * kLanes;
-  for (int i = 0; i < count; ++i) attend_tile(how, dim, queries + i * padded, tile, tile_start, states[i]);
-}
-
 void attend(const PagedCall& call, const Item& item) {
   static thread_local Scratch scratch;
   const auto& s = call.shape;
-  int padded = chunks_of(s.dim) * kLanes;
+  int padded = (s.dim + kLanes - 1) / kLanes * kLanes;
   int group = s.heads / s.kv_heads;
   int count = item.end - item.begin;
   scratch.queries.assign(static_cast<size_t>(kQueries) * padded, 0.0f);
@@ -184,20 +67,20 @@ void attend(const PagedCall& call, const Item& item) {
     for (int d = 0; d < s.dim; ++d) scratch.queries[i * padded + d] = q[d * call.q.stride];
     int seen = call.batch.context_lens[item.row] + token + 1;
     int from = call.scores.window > 0 ? std::max(0, seen - call.scores.window) : 0;
-    scratch.states[i] = State{&scratch.outs[i * padded], splat(0.0f), -INFINITY, from, seen};
+    scratch.states[i] = {&scratch.queries[i * padded], &scratch.outs[i * padded], {}, -INFINITY, from, seen};
     first = std::min(first, from);
     end = std::max(end, seen);
   }
   Tile tile;
   for (int start = first / kTile * kTile; start < end; start += kTile) {
     find_tile(call, item, start, end, scratch.zeros.data(), tile);
-    attend_tiles(call.scores, s.dim, count, scratch.queries.data(), tile, start, scratch.states);
+    kernels().attend(call.scores, s.dim, tile, start, count, scratch.states);
   }
   for (int i = 0; i < count; ++i) {
     int token = row_start + (item.begin + i) / group;
     int head = item.kv_head * group + (item.begin + i) % group;
     float* out = call.out + (static_cast<int64_t>(token) * s.heads + head) * s.dim;
-    float total = sum(scratch.states[i].sum);
+    float total = kernels().total(scratch.states[i]);
     for (int d = 0; d < s.dim; ++d) out[d] = scratch.states[i].out[d] / total;
   }
 }
@@ -229,7 +112,9 @@ void check_batch(const PagedCall& call) {
   }
   for (int t = 0; t < s.tokens; ++t) {
     int slot = b.slot_mapping[t];
-    if (slot < 0 || slot / s.block_size >= s.num_blocks) out_of_range("slot_mapping names a slot outside the slab:", slot);
+    if (slot < 0 || slot / s.block_size >= s.num_blocks) {
+      out_of_range("slot_mapping names a slot outside the slab:", slot);
+    }
   }
   for (int r = 0; r < s.rows; ++r) {
     int length = b.row_offsets[r + 1] - b.row_offsets[r];

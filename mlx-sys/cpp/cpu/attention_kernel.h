@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/kernels/kernels.h"
+
 namespace troupe {
 
 // [tokens, heads, dim] with any strides, in floats.
@@ -33,12 +35,6 @@ struct PagedBatch {
   const int32_t* context_lens;
   const int32_t* slot_mapping;
   const int32_t* block_tables;
-};
-
-struct PagedScores {
-  float scale;
-  int window;     // 0: none
-  float softcap;  // 0: none
 };
 
 struct PagedCall {

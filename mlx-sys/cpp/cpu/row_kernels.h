@@ -7,19 +7,27 @@
 
 namespace troupe {
 
-// out = x / sqrt(mean(x²) + eps) * weight for each of `rows` rows of `n`; a null weight is one.
-void rms_norm_rows(int64_t rows, int n, const float* x, const float* weight, float eps, float* out);
+// Rows of floats, `stride` apart.
+struct Rows {
+  const float* data;
+  int64_t stride;
 
-// out = gate / (1 + e^-gate) * up.
-void silu_times(int64_t size, const float* gate, const float* up, float* out);
+  const float* at(int64_t row) const { return data + row * stride; }
+};
+
+// out = x / sqrt(mean(x²) + eps) * weight for each of `rows` rows of `n`; a null weight is one. out is dense.
+void rms_norm_rows(int64_t rows, int n, Rows x, const float* weight, float eps, float* out);
+
+// out = gate / (1 + e^-gate) * up for each of `rows` rows of `n`. out is dense.
+void silu_times(int64_t rows, int n, Rows gate, Rows up, float* out);
 
 // Rotates the pairs (i, i + half) of every head by the angles of its token, and copies what lies past them.
-// cos and sin are [tokens, half]; out is [tokens, heads, dim].
+// cos and sin have a row of `half` for each token; out is dense [tokens, heads, dim].
 struct Rotation {
   int tokens, heads, dim, half;
   Heads x;
-  const float* cos;
-  const float* sin;
+  Rows cos;
+  Rows sin;
   float* out;
 };
 void rotate(const Rotation& r);

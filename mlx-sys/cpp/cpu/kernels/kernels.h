@@ -1,0 +1,66 @@
+// The inner loops of our CPU work. Their sources are compiled once for each instruction set; `kernels()` is the best
+// set that this machine runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe {
+
+constexpr int kLanes = 16;      // floats that are summed beside each other, on every machine
+constexpr int kTile = 64;       // keys worked on together, starting at a multiple of it
+constexpr int kStep = 8;        // columns of a product come in multiples of it, but for the last
+constexpr int kRowBlock = 96;   // rows of a product that stay in the second cache while weights pass
+
+// c [m, n] = alpha * a [m, k] * w [n, k]ᵀ + beta * c, all row-major with rows lda, ldw, ldc floats apart; c is not
+// read when beta is 0. An element is one sum in an order that depends on k alone: row i of the result is the same,
+// bit for bit, whatever m is and whatever the other rows hold.
+struct Linear {
+  int m, n, k;
+  float alpha, beta;
+  const float* a;
+  int64_t lda;
+  const float* w;
+  int64_t ldw;
+  float* c;
+  int64_t ldc;
+};
+
+struct PagedScores {
+  float scale;
+  int window;     // 0: none
+  float softcap;  // 0: none
+};
+
+// Where the keys and values of kTile positions lie. Positions past the end point to zeros.
+struct Tile {
+  const float* keys[kTile];
+  const float* values[kTile];
+};
+
+// A query's running result.
+struct QueryState {
+  const float* query;  // rounded up with zeros to whole vectors, like out
+  float* out;
+  float sum[kLanes];
+  float max;
+  int first;  // the first key that it sees
+  int end;    // one past the last
+};
+
+struct Kernels {
+  // Columns first..last of the product.
+  void (*linear)(const Linear& product, int first, int last);
+  // Takes the keys of one tile, which starts at position `start`, into the results of `count` queries.
+  void (*attend)(const PagedScores& how, int dim, const Tile& tile, int start, int count, QueryState* states);
+  // The sum of a query's weights.
+  float (*total)(const QueryState& state);
+  // One row each: see row_kernels.h.
+  void (*rms_norm)(int n, const float* x, const float* weight, float eps, float* out);
+  void (*silu_times)(int n, const float* gate, const float* up, float* out);
+  void (*rotate)(int half, const float* x, const float* cos, const float* sin, float* out);
+};
+
+__attribute__((visibility("default"))) const Kernels& kernels();
+
+}  // namespace troupe

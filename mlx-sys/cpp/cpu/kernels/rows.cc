@@ -1,0 +1,38 @@
+// Row kernels: one pass each, sums in sixteen lanes.
+#include "cpu/kernels/simd.h"
+#include "cpu/kernels/table.h"
+
+namespace troupe::TROUPE_ISA {
+
+void rms_norm(int n, const float* x, const float* weight, float eps, float* out) {
+  V16 squares = splat(0.0f);
+  for (int i = 0; i < n; i += kLanes) {
+    V16 v = load_part(x + i, n - i);
+    squares = add_product(squares, v, v);
+  }
+  V16 factor = splat(1.0f / sqrtf(sum(squares) / static_cast<float>(n) + eps));
+  for (int i = 0; i < n; i += kLanes) {
+    V16 scaled = load_part(x + i, n - i) * factor;
+    store_part(out + i, weight ? scaled * load_part(weight + i, n - i) : scaled, n - i);
+  }
+}
+
+void silu_times(int n, const float* gate, const float* up, float* out) {
+  for (int i = 0; i < n; i += kLanes) {
+    V16 g = load_part(gate + i, n - i);
+    V16 silu = g / (splat(1.0f) + exp(splat(0.0f) - g));
+    store_part(out + i, silu * load_part(up + i, n - i), n - i);
+  }
+}
+
+void rotate(int half, const float* x, const float* cos, const float* sin, float* out) {
+  for (int i = 0; i < half; i += kLanes) {
+    int left = half - i;
+    V16 a = load_part(x + i, left), b = load_part(x + half + i, left);
+    V16 c = load_part(cos + i, left), s = load_part(sin + i, left);
+    store_part(out + i, add_product(a * c, b, splat(0.0f) - s), left);
+    store_part(out + half + i, add_product(b * c, a, s), left);
+  }
+}
+
+}  // namespace troupe::TROUPE_ISA

@@ -1,0 +1,8 @@
+#include "cpu/kernels/table.h"
+
+namespace troupe::TROUPE_ISA {
+
+extern const Kernels kTable;
+const Kernels kTable = {linear, attend, total, rms_norm, silu_times, rotate};
+
+}  // namespace troupe::TROUPE_ISA
