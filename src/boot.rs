@@ -132,7 +132,8 @@ impl Company {
             template: text.template.clone(),
             defaults: text.defaults,
         });
-        let pool = TokenizerPool::start(config.tokenizer.threads, text.tokenizer, text.template);
+        let threads = config.tokenizer.threads;
+        let pool = TokenizerPool::start(threads, text.tokenizer, text.template, info.limits.max_model_len);
         Ok((info, Served { card, pool }))
     }
 

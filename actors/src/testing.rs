@@ -194,7 +194,8 @@ impl Handler<SchedulerCommand> for ScriptedScheduler {
                 self.advance(sequence);
             }
             SchedulerCommand::Cancel(sequence) => {
-                if self.running.remove(&sequence).is_some() {
+                let was_running = self.running.remove(&sequence).is_some();
+                if was_running {
                     let _ = self.log.send(Seen::Cancelled(sequence));
                 }
             }

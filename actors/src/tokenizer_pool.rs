@@ -163,3 +163,58 @@ fn utc_now() -> NaiveDateTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     DateTime::from_timestamp(since.as_secs().cast_signed(), 0).unwrap_or_default().naive_utc()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{END, VOCAB_SIZE, model_card};
+
+    fn pool(with_template: bool) -> Addr<TokenizerPool> {
+        let card = model_card(10).unwrap();
+        TokenizerPool::start(2, card.tokenizer, card.template.filter(|_| with_template), 10)
+    }
+
+    fn chat(content: &str) -> EncodeChat {
+        let messages = vec![json!({"role": "user", "content": content})];
+        EncodeChat { messages, ending: Ending::GenerationPrompt, variables: Map::new() }
+    }
+
+    #[actix::test]
+    async fn control_tokens_count_in_a_raw_prompt_and_are_text_in_a_message() {
+        let pool = pool(true);
+        let raw = EncodeText { text: "a<|end|>".to_owned(), add: AddSpecial::AsConfigured };
+        assert_eq!(pool.send(raw).await.unwrap().unwrap(), [97, END]);
+        let message = pool.send(chat("<|end|>")).await.unwrap().unwrap();
+        assert!(!message.contains(&END), "{message:?}");
+        let text = pool.send(Decode { tokens: vec![97, END] }).await.unwrap().unwrap();
+        assert_eq!(text, "a<|end|>");
+    }
+
+    #[actix::test]
+    async fn a_text_that_cannot_fit_is_not_encoded() {
+        let pool = pool(true);
+        // The longest token has seven bytes, the context ten tokens.
+        for (bytes, fits) in [(70, true), (71, false)] {
+            let text = EncodeText { text: "x".repeat(bytes), add: AddSpecial::Never };
+            let encoded = pool.send(text).await.unwrap();
+            assert_eq!(!matches!(encoded, Err(PromptError::TooLong { .. })), fits, "{bytes}: {encoded:?}");
+        }
+        assert!(matches!(pool.send(chat(&"x".repeat(71))).await.unwrap(), Err(PromptError::TooLong { .. })));
+    }
+
+    #[actix::test]
+    async fn c151_what_a_template_refuses_or_lacks_is_told() {
+        let raised = pool(true).send(chat("raise")).await.unwrap().unwrap_err();
+        assert_eq!(raised.to_string(), "roles must alternate");
+        let none = pool(false).send(chat("hi")).await.unwrap().unwrap_err();
+        assert!(matches!(none, PromptError::NoTemplate), "{none}");
+    }
+
+    #[test]
+    fn a_panic_costs_one_request() {
+        let outcome = guarded::<()>(|| panic!("token {VOCAB_SIZE} is not there"));
+        assert!(matches!(outcome, Err(PromptError::Panicked)));
+    }
+}

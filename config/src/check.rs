@@ -8,7 +8,9 @@ use crate::{Config, ConfigError, Origin};
 pub(crate) fn together(config: &Config, settings: &Settings) -> Result<(), ConfigError> {
     let engine = &config.engine;
     // Every running sequence has a row of at least one token in a step: with less room some would never move.
-    if engine.max_num_batched_tokens < engine.max_num_seqs {
+    if let (Some(tokens), Some(seqs)) = (engine.max_num_batched_tokens, engine.max_num_seqs)
+        && tokens < seqs
+    {
         return Err(conflict(
             settings,
             "engine.max_num_batched_tokens",

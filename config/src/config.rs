@@ -62,10 +62,10 @@ pub struct EngineConfig {
     pub weights: Weights,
     /// The most tokens of a sequence; `None` takes the model's own limit.
     pub max_model_len: Option<u32>,
-    /// Sequences that run at once.
-    pub max_num_seqs: u32,
-    /// Tokens of one step; at least `max_num_seqs`.
-    pub max_num_batched_tokens: u32,
+    /// Sequences that run at once; `None` takes the device's default.
+    pub max_num_seqs: Option<u32>,
+    /// Tokens of one step; at least `max_num_seqs`. `None` takes the device's default.
+    pub max_num_batched_tokens: Option<u32>,
     /// Tokens of one KV block; a power of two.
     pub block_size: u32,
     /// Bytes for KV blocks; `None` lets the executor choose.
@@ -211,6 +211,8 @@ mod tests {
         config.model.id = Some("m".into());
         config.server.workers = Some(1);
         config.engine.max_model_len = Some(1);
+        config.engine.max_num_seqs = Some(1);
+        config.engine.max_num_batched_tokens = Some(1);
         config.engine.kv_cache_memory = Some(1);
         config
     }

@@ -1,19 +1,34 @@
 //! Dividing memory: how many KV blocks, and so how long a sequence may grow.
 
-use mlx_sys::Dtype;
-use troupe_protocol::{EngineLimits, LoadRequest};
+use mlx_sys::{Device, Dtype, memory};
+use troupe_protocol::{EngineLimits, LoadRequest, StepDefaults};
 
 use crate::error::{GpuError, Result};
 use crate::kv::{CacheKind, KvBody, KvShape};
 use crate::models::ConfigReader;
 
-/// Without a given size, KV blocks take at most this share of the memory that is available.
-const AVAILABLE_SHARE: f64 = 0.25;
+/// Without a given size, KV blocks take at most this share of the memory that the host has free: others live there.
+const HOST_SHARE: f64 = 0.25;
 
-/// What is assumed to be available where the system does not say.
-const ASSUMED_AVAILABLE: u64 = 4 << 30;
+/// Without a given size, weights and KV blocks together take at most this share of a GPU's memory; the rest is for
+/// what a step computes.
+const GPU_SHARE: f64 = 0.85;
 
-/// Bounds of the engine and shape of its KV memory.
+/// What is assumed to be free where nobody says.
+const ASSUMED_FREE: u64 = 4 << 30;
+
+/// What the engine computes with and in.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Where steps run.
+    pub device: Device,
+    /// Type of the KV blocks' elements.
+    pub dtype: Dtype,
+    /// Who reads and writes them.
+    pub body: KvBody,
+}
+
+/// Bounds of the engine and shape of its KV memory. Weights are loaded already, and count as used.
 ///
 /// # Errors
 /// Unusable configuration, or a KV size that does not hold a single block.
@@ -21,34 +36,57 @@ pub fn plan(
     request: &LoadRequest,
     config: &ConfigReader,
     kinds: &[CacheKind],
-    dtype: Dtype,
-    body: KvBody,
+    place: Place,
 ) -> Result<(EngineLimits, KvShape)> {
     let trained = config.u32("max_position_embeddings")?.unwrap_or(u32::MAX);
     let wanted_len = request.max_model_len.unwrap_or(trained).min(trained);
-    let per_token: u64 = kinds.iter().map(|kind| kind.bytes_per_token(dtype)).sum();
-    let per_block = per_token * u64::from(request.block_size);
-    // More than every sequence at its longest is never used.
-    let per_sequence = u64::from(wanted_len.div_ceil(request.block_size));
-    let most = per_sequence
-        .saturating_mul(u64::from(request.max_num_seqs))
-        .min(u64::from(u32::MAX / request.block_size));
-    let bytes =
-        request.kv_cache_bytes.unwrap_or_else(|| (available_memory() as f64 * AVAILABLE_SHARE) as u64);
-    let num_blocks = (bytes / per_block).min(most);
+    let (max_num_seqs, max_num_batched_tokens) = step_bounds(request, place.device);
+    let block_size = request.block_size;
+    let per_token: u64 = kinds.iter().map(|kind| kind.bytes_per_token(place.dtype)).sum();
+    // More than every sequence at its longest is never used; slots are numbered by i32.
+    let per_sequence = u64::from(wanted_len.div_ceil(block_size));
+    let most =
+        per_sequence.saturating_mul(u64::from(max_num_seqs)).min(u64::from(i32::MAX as u32 / block_size));
+    let bytes = match request.kv_cache_bytes {
+        Some(bytes) => bytes,
+        None => free_bytes(place.device)?,
+    };
+    let num_blocks = (bytes / (per_token * u64::from(block_size))).min(most);
     if num_blocks == 0 {
         return Err(GpuError::KvTooSmall { wanted: bytes, blocks: num_blocks, least: 1 });
     }
     let limits = EngineLimits {
-        max_model_len: wanted_len.min(num_blocks as u32 * request.block_size),
-        max_num_seqs: request.max_num_seqs,
-        max_num_batched_tokens: request.max_num_batched_tokens,
-        block_size: request.block_size,
+        max_model_len: wanted_len.min(num_blocks as u32 * block_size),
+        max_num_seqs,
+        max_num_batched_tokens,
+        block_size,
         num_blocks: num_blocks as u32,
         vocab_size: config.u32("vocab_size")?.ok_or_else(|| config.missing("vocab_size"))?,
     };
-    let (num_blocks, block_size) = (num_blocks as usize, request.block_size as usize);
-    Ok((limits, KvShape { num_blocks, block_size, dtype, body }))
+    let (dtype, body) = (place.dtype, place.body);
+    let shape = KvShape { num_blocks: num_blocks as usize, block_size: block_size as usize, dtype, body };
+    Ok((limits, shape))
+}
+
+/// Sequences and tokens of a step. A step always has room for a token of every sequence.
+fn step_bounds(request: &LoadRequest, device: Device) -> (u32, u32) {
+    let defaults = match device {
+        Device::Cpu => StepDefaults::CPU,
+        Device::Gpu => StepDefaults::GPU,
+    };
+    let seqs = request.max_num_seqs.unwrap_or(defaults.max_num_seqs);
+    (seqs, request.max_num_batched_tokens.unwrap_or(defaults.max_num_batched_tokens).max(seqs))
+}
+
+/// Bytes that KV blocks may take on the device.
+fn free_bytes(device: Device) -> Result<u64> {
+    match device {
+        Device::Cpu => Ok((available_memory() as f64 * HOST_SHARE) as u64),
+        Device::Gpu => {
+            let all = device.memory_bytes()?.map_or(ASSUMED_FREE, |bytes| (bytes as f64 * GPU_SHARE) as u64);
+            Ok(all.saturating_sub(memory::active() as u64))
+        }
+    }
 }
 
 /// Bytes of memory that could be taken without swapping.
@@ -57,5 +95,5 @@ fn available_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or(ASSUMED_AVAILABLE, |kib| kib * 1024)
+    kib.map_or(ASSUMED_FREE, |kib| kib * 1024)
 }

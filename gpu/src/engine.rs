@@ -10,7 +10,7 @@ use troupe_protocol::{
 };
 
 use crate::batch::{Batch, vector};
-use crate::budget;
+use crate::budget::{self, Place};
 use crate::error::{GpuError, Result};
 use crate::kv::{KvBody, KvCache};
 use crate::load::{Loader, Storage};
@@ -68,11 +68,12 @@ impl Engine {
         let vocab_size = config.size("vocab_size")?;
         let body =
             if device == Device::Cpu && storage == Storage::F32 { KvBody::Paged } else { KvBody::Stock };
-        let (limits, shape) = budget::plan(request, &config, &kinds, storage.compute_dtype(), body)?;
+        let place = Place { device, dtype: storage.compute_dtype(), body };
+        let (limits, shape) = budget::plan(request, &config, &kinds, place)?;
         let kv = KvCache::new(kinds, shape)?;
         let info = EngineInfo {
             architecture: family.model_type.to_owned(),
-            device: device.info()?,
+            device: device.name()?,
             limits,
             weight_bytes,
             kv_bytes: kv.nbytes(),

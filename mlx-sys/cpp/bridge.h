@@ -92,6 +92,8 @@ void set_default_device(bool gpu);
 bool default_is_gpu();
 bool device_available(bool gpu);
 rust::String device_info(bool gpu);
+rust::String device_name(bool gpu);
+uint64_t device_memory(bool gpu);
 void synchronize();
 size_t active_memory();
 size_t peak_memory();

@@ -28,6 +28,24 @@ rust::String device_info(bool gpu) {
   return text.str();
 }
 
+rust::String device_name(bool gpu) {
+  const auto& info = mx::device_info(to_device(gpu));
+  auto found = info.find("device_name");
+  const auto* name = found == info.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return name ? *name : std::string(gpu ? "GPU" : "CPU");
+}
+
+uint64_t device_memory(bool gpu) {
+  const auto& info = mx::device_info(to_device(gpu));
+  // Metal says how much may be used at best, CUDA how much there is.
+  for (const char* key : {"max_recommended_working_set_size", "total_memory", "memory_size"}) {
+    auto found = info.find(key);
+    if (found == info.end()) continue;
+    if (const auto* bytes = std::get_if<size_t>(&found->second)) return *bytes;
+  }
+  return 0;
+}
+
 void synchronize() { mx::synchronize(); }
 size_t active_memory() { return mx::get_active_memory(); }
 size_t peak_memory() { return mx::get_peak_memory(); }

@@ -233,6 +233,8 @@ pub(crate) mod ffi {
         fn default_is_gpu() -> bool;
         fn device_available(gpu: bool) -> bool;
         fn device_info(gpu: bool) -> Result<String>;
+        fn device_name(gpu: bool) -> Result<String>;
+        fn device_memory(gpu: bool) -> Result<u64>;
         fn synchronize() -> Result<()>;
         fn active_memory() -> usize;
         fn peak_memory() -> usize;

@@ -23,6 +23,17 @@ impl Device {
     pub fn info(self) -> Result<String> {
         Ok(ffi::device_info(self == Self::Gpu)?)
     }
+
+    /// The device's name, as its maker spells it.
+    pub fn name(self) -> Result<String> {
+        Ok(ffi::device_name(self == Self::Gpu)?)
+    }
+
+    /// Bytes of memory that the device has, or recommends to use at most. `None` where MLX does not say.
+    pub fn memory_bytes(self) -> Result<Option<u64>> {
+        let bytes = ffi::device_memory(self == Self::Gpu)?;
+        Ok((bytes > 0).then_some(bytes))
+    }
 }
 
 /// Where operations built from now on run. The one piece of ambient state, and MLX's own.

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use troupe_config::{Device, EngineConfig, Weights};
 use troupe_model_files::Summary;
+use troupe_protocol::StepDefaults;
 
 /// The numbers of a transformer that decide what its KV cache takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -99,17 +100,19 @@ impl Budget {
             (Some(asked), Some(limit)) => Some(asked.min(limit)),
             (asked, limit) => asked.or(limit),
         };
+        let defaults = if engine.device == Device::Gpu { StepDefaults::GPU } else { StepDefaults::CPU };
+        let max_num_seqs = engine.max_num_seqs.unwrap_or(defaults.max_num_seqs);
         let longest = || {
             let block = u64::from(engine.block_size);
             let tokens = max_model_len?.checked_next_multiple_of(block)?;
-            tokens.checked_mul(u64::from(engine.max_num_seqs))?.checked_mul(kv_bytes_per_token?)
+            tokens.checked_mul(u64::from(max_num_seqs))?.checked_mul(kv_bytes_per_token?)
         };
         let kv_bytes = engine.kv_cache_memory.or_else(longest);
         Self {
             weights_kept_as: kept,
             weight_bytes,
             kv_bytes_per_token,
-            max_num_seqs: engine.max_num_seqs,
+            max_num_seqs,
             max_model_len,
             kv_bytes,
             total_bytes: kv_bytes.and_then(|kv| kv.checked_add(weight_bytes)),
@@ -169,7 +172,7 @@ mod tests {
             vocab_size: None,
         };
         let mut engine = Config::load(Sources::default()).unwrap().engine;
-        engine.max_num_seqs = 3;
+        engine.max_num_seqs = Some(3);
         // 100 tokens round up to 7 blocks of 16.
         let f32 = Budget::new(shape, &summary, &engine, Some(1 << 20));
         assert_eq!((f32.weight_bytes, f32.kv_bytes), (4000, Some(3 * 112 * 2 * 2 * 8 * 4)));

@@ -1,9 +1,10 @@
 //! How a failure is told: one line, its causes after colons, and an exit code.
 
+use std::error::Error;
 use std::io;
 
-use thiserror::Error;
 use troupe_config::ConfigError;
+use troupe_protocol::InvalidParameter;
 
 /// The exit code of what was asked in a wrong way.
 pub(super) const USAGE: u8 = 2;
@@ -13,7 +14,7 @@ pub(super) const FAILURE: u8 = 1;
 pub(super) const SUCCESS: u8 = 0;
 
 /// Arguments that clap accepts and that still make no sense.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct UsageError(pub(super) String);
 
@@ -27,8 +28,10 @@ pub(super) fn report(failure: &anyhow::Error) -> u8 {
 }
 
 fn code(failure: &anyhow::Error) -> u8 {
-    let is_usage = failure.chain().any(|cause| cause.is::<UsageError>() || cause.is::<ConfigError>());
-    if is_usage { USAGE } else { FAILURE }
+    let is_usage = |cause: &(dyn Error + 'static)| {
+        cause.is::<UsageError>() || cause.is::<ConfigError>() || cause.is::<InvalidParameter>()
+    };
+    if failure.chain().any(is_usage) { USAGE } else { FAILURE }
 }
 
 /// Whoever read our output has seen enough (`troupe list | head -1`).
@@ -76,6 +79,8 @@ mod tests {
         assert_eq!(code(&usage), USAGE);
         let config = ConfigError::Missing { key: "model.path", flag: "model", variable: String::new() };
         assert_eq!(code(&config.into()), USAGE);
+        let parameter = InvalidParameter { param: "top_p".to_owned(), reason: "2 is too much".to_owned() };
+        assert_eq!(code(&parameter.into()), USAGE);
         assert_eq!(code(&anyhow!("z")), FAILURE);
     }
 

@@ -1,6 +1,6 @@
 //! `troupe generate`: one prompt, one answer, no server.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read, Write as _};
 use std::ops::ControlFlow;
 
 use anyhow::{Context as _, Result};
@@ -80,20 +80,24 @@ pub(super) fn run(matches: &ArgMatches) -> Result<()> {
 }
 
 fn prompt(typed: Option<String>) -> Result<String> {
-    let from_stdin = match typed.as_deref() {
-        Some("-") => true,
-        Some(_) => false,
-        None => !io::stdin().is_terminal(),
-    };
+    let piped = || !io::stdin().is_terminal();
     match typed {
-        Some(text) if !from_stdin => Ok(text),
-        _ if from_stdin => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).context("cannot read the prompt from stdin")?;
-            Ok(text)
-        }
-        _ => Err(UsageError("there is no prompt: give --prompt TEXT, or pipe it in".to_owned()).into()),
+        Some(text) if text != "-" => Ok(text),
+        None if !piped() => Err(no_prompt().into()),
+        _ => from_pipe(io::stdin().lock()),
     }
+}
+
+/// All of it, without the line ends that `echo` and editors put last.
+fn from_pipe(mut pipe: impl Read) -> Result<String> {
+    let mut text = String::new();
+    pipe.read_to_string(&mut text).context("cannot read the prompt from stdin")?;
+    text.truncate(text.trim_end_matches(['\r', '\n']).len());
+    if text.is_empty() { Err(no_prompt().into()) } else { Ok(text) }
+}
+
+fn no_prompt() -> UsageError {
+    UsageError("there is no prompt: give --prompt TEXT, or pipe it in".to_owned())
 }
 
 fn messages(system: Option<String>, prompt: String) -> Vec<Value> {
@@ -196,6 +200,17 @@ mod tests {
     fn statistics_fit_a_line() {
         let line = "[9 prompt tokens, 41 generated, first after 0.50 s, 20.0 tokens/s, stop]";
         assert_eq!(statistics(&generated(41)), line);
+    }
+
+    #[test]
+    fn a_piped_prompt_ends_before_its_line_end() {
+        assert_eq!(from_pipe(&b"two\n\nlines\r\n"[..]).unwrap(), "two\n\nlines");
+        for (pipe, message) in [
+            (&b"\n"[..], "there is no prompt: give --prompt TEXT, or pipe it in"),
+            (&b"\xff"[..], "cannot read the prompt from stdin"),
+        ] {
+            assert_eq!(from_pipe(pipe).unwrap_err().to_string(), message);
+        }
     }
 
     #[test]

@@ -73,7 +73,9 @@ pub(super) fn prompt_error(part: &'static str, error: PromptError) -> ApiError {
         PromptError::Template(TemplateError::Syntax { .. }) | PromptError::Panicked => {
             ApiError::internal(error.to_string())
         }
-        PromptError::TooLong { bytes, room } => ApiError::TextTooLong { part, bytes, limit: room },
+        PromptError::TooLong { bytes, max_model_len } => {
+            ApiError::TextTooLong { part, bytes, limit: max_model_len }
+        }
         PromptError::Template(error) => ApiError::Template { message: error.to_string() },
         PromptError::NoTemplate | PromptError::Tokenizer(_) => ApiError::invalid(part, error.to_string()),
     }

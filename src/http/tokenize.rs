@@ -78,7 +78,7 @@ pub(super) async fn encode_text(
     text: String,
     add: AddSpecial,
 ) -> Result<Vec<TokenId>, ApiError> {
-    let tokens = served.pool.send(EncodeText { text, add, room: served.card.limits.max_model_len }).await;
+    let tokens = served.pool.send(EncodeText { text, add }).await;
     tokens.map_err(pool_is_gone)?.map_err(|error| prompt_error("prompt", error))
 }
 
@@ -91,10 +91,7 @@ pub(super) async fn encode_conversation(
     conversation: Conversation,
 ) -> Result<Vec<TokenId>, ApiError> {
     let Conversation { messages, ending, variables } = conversation;
-    let tokens = served
-        .pool
-        .send(EncodeChat { messages, ending, variables, room: served.card.limits.max_model_len })
-        .await;
+    let tokens = served.pool.send(EncodeChat { messages, ending, variables }).await;
     tokens.map_err(pool_is_gone)?.map_err(|error| prompt_error("messages", error))
 }
 

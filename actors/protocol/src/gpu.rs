@@ -66,10 +66,10 @@ pub struct LoadRequest {
     pub weights: WeightDtype,
     /// Bound on a sequence's length; `None` takes the model's own.
     pub max_model_len: Option<u32>,
-    /// Sequences that run at once.
-    pub max_num_seqs: u32,
-    /// Tokens of one step.
-    pub max_num_batched_tokens: u32,
+    /// Sequences that run at once; `None` takes the device's default.
+    pub max_num_seqs: Option<u32>,
+    /// Tokens of one step; `None` takes the device's default. Never less than `max_num_seqs`.
+    pub max_num_batched_tokens: Option<u32>,
     /// Tokens of one KV block.
     pub block_size: u32,
     /// Bytes for KV blocks; `None` lets the executor choose from the memory it finds.

@@ -18,7 +18,7 @@ pub mod step;
 pub use error::{Fault, InvalidParameter, RejectReason};
 pub use gpu::{DeviceChoice, EngineInfo, GpuCommand, GpuEvent, GpuStats, LoadRequest, WeightDtype};
 pub use ids::{BlockId, SequenceId, SlotId, StepId, TenantId, TokenId};
-pub use limits::EngineLimits;
+pub use limits::{EngineLimits, StepDefaults};
 pub use sampling::SamplingParams;
 pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
 pub use step::{Binding, History, Row, RowOutcome, RowOutput, RowTokens, StepOutcome, StepPlan};

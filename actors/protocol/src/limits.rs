@@ -17,6 +17,22 @@ pub struct EngineLimits {
     pub vocab_size: u32,
 }
 
+/// Bounds of a step where nobody sets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepDefaults {
+    /// See [`EngineLimits::max_num_seqs`].
+    pub max_num_seqs: u32,
+    /// See [`EngineLimits::max_num_batched_tokens`].
+    pub max_num_batched_tokens: u32,
+}
+
+impl StepDefaults {
+    /// Arithmetic is what is scarce: a step should not take much longer than a person waits for a word.
+    pub const CPU: Self = Self { max_num_seqs: 8, max_num_batched_tokens: 256 };
+    /// Wide steps are what a GPU is fast at.
+    pub const GPU: Self = Self { max_num_seqs: 64, max_num_batched_tokens: 4096 };
+}
+
 impl EngineLimits {
     /// Blocks that hold `tokens` tokens.
     pub fn blocks_for(&self, tokens: u32) -> u32 {

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use serde_json::Value;
@@ -47,7 +48,7 @@ impl TestServer {
         let served = Arc::new(OnceLock::new());
         if matches!(model, Model::Loaded) {
             let card = Arc::new(model_card(CONTEXT).unwrap());
-            let pool = TokenizerPool::start(1, Arc::clone(&card.tokenizer), card.template.clone());
+            let pool = TokenizerPool::start(1, Arc::clone(&card.tokenizer), card.template.clone(), CONTEXT);
             served.set(Served { card, pool }).unwrap();
         }
         let active = watch::Sender::new(0);
@@ -99,8 +100,10 @@ impl TestServer {
         }
     }
 
+    /// Waits until a sequence is cancelled. The limit turns a hang into a failure.
     pub(super) async fn cancelled(&mut self) {
-        while !matches!(self.seen.recv().await.unwrap(), Seen::Cancelled(_)) {}
+        let cancelled = async { while !matches!(self.seen.recv().await.unwrap(), Seen::Cancelled(_)) {} };
+        tokio::time::timeout(Duration::from_secs(30), cancelled).await.expect("the sequence is cancelled");
     }
 
     /// Waits until no request is active.
