@@ -9,6 +9,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusRecorder};
+use troupe_protocol::GpuStats;
 
 use crate::scheduler::SchedulerStatus;
 
@@ -50,6 +51,9 @@ const QUEUE_TIME: &str = "troupe_request_queue_time_seconds";
 const REQUEST_PROMPT: &str = "troupe_request_prompt_tokens";
 const REQUEST_GENERATION: &str = "troupe_request_generation_tokens";
 const STEP_TIME: &str = "troupe_step_duration_seconds";
+const ENGINE_ACTIVE: &str = "troupe_engine_memory_active_bytes";
+const ENGINE_PEAK: &str = "troupe_engine_memory_peak_bytes";
+const ENGINE_CACHE: &str = "troupe_engine_memory_cache_bytes";
 const HTTP_REQUESTS: &str = "troupe_http_requests_total";
 const HTTP_ACTIVE: &str = "troupe_http_requests_active";
 
@@ -71,6 +75,9 @@ const TABLE: &[(&str, Kind, &str)] = &[
     (REQUEST_PROMPT, Kind::Histogram(TOKEN_BUCKETS), "Prompt tokens of a finished sequence."),
     (REQUEST_GENERATION, Kind::Histogram(TOKEN_BUCKETS), "Generated tokens of a finished sequence."),
     (STEP_TIME, Kind::Histogram(ITL_BUCKETS), "Time from a step's submission to its outcome."),
+    (ENGINE_ACTIVE, Kind::Gauge, "Bytes of live arrays: weights, KV blocks, and what a step computes."),
+    (ENGINE_PEAK, Kind::Gauge, "The most bytes of live arrays since the model was loaded."),
+    (ENGINE_CACHE, Kind::Gauge, "Bytes that the engine keeps for reuse."),
     (HTTP_REQUESTS, Kind::Counter, "HTTP requests answered, by route, method and status."),
     (HTTP_ACTIVE, Kind::Gauge, "HTTP requests whose answer is not complete."),
 ];
@@ -135,6 +142,13 @@ pub fn scheduler_gauges(status: &SchedulerStatus) {
     gauge!(REQUESTS_WAITING).set(f64::from(status.num_waiting));
     let held = status.blocks_total.saturating_sub(status.blocks_free);
     gauge!(KV_USAGE).set(f64::from(held) / f64::from(status.blocks_total.max(1)));
+}
+
+/// The executor's memory.
+pub fn engine_memory(stats: &GpuStats) {
+    gauge!(ENGINE_ACTIVE).set(stats.active_bytes as f64);
+    gauge!(ENGINE_PEAK).set(stats.peak_bytes as f64);
+    gauge!(ENGINE_CACHE).set(stats.cache_bytes as f64);
 }
 
 /// A sequence was preempted.
@@ -230,6 +244,7 @@ mod tests {
     fn every_metric_has_help_and_type() {
         let text = scrape(|| {
             scheduler_gauges(&SchedulerStatus { blocks_free: 3, blocks_total: 4, ..Default::default() });
+            engine_memory(&GpuStats::default());
             preemption();
             queue_time(Duration::from_millis(1));
             step(Duration::from_millis(1));

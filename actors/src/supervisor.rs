@@ -11,12 +11,16 @@ use tokio::sync::watch;
 use troupe_protocol::{EngineInfo, Fault, GpuCommand, GpuEvent, LoadRequest};
 
 use crate::executor::{EventSink, ExecutorHandle, StartExecutor};
+use crate::metrics;
 use crate::scheduler::{AwaitIdle, ExecutorEvent, SchedulerActor, SchedulerCommand};
 
 /// Executors that may be lost within [`RESTART_WINDOW`] before the supervisor gives up.
 const MAX_RESTARTS: usize = 3;
 /// See [`MAX_RESTARTS`].
 const RESTART_WINDOW: Duration = Duration::from_secs(300);
+
+/// How often the executor is asked for its memory. It answers between steps.
+const STATS_PERIOD: Duration = Duration::from_secs(10);
 
 /// How the engine is, as far as the rest of the process needs to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,6 +122,12 @@ impl Actor for Supervisor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.start_executor(ctx.address());
+        ctx.run_interval(STATS_PERIOD, |supervisor, _| {
+            if let Some(executor) = &supervisor.executor {
+                // A full lane means that the executor is busy; there is a next time.
+                let _ = executor.urgent.try_send(GpuCommand::Stats);
+            }
+        });
     }
 }
 
@@ -137,7 +147,7 @@ impl Handler<SupervisorEvent> for Supervisor {
             }
             GpuEvent::Fault(fault @ Fault::Load { .. }) => self.give_up(fault),
             GpuEvent::Fault(fault) => self.executor_lost(fault, ctx),
-            GpuEvent::Stats(stats) => tracing::info!(?stats, "executor"),
+            GpuEvent::Stats(stats) => metrics::engine_memory(&stats),
             GpuEvent::Stopped => tracing::debug!("executor stopped"),
             GpuEvent::StepDone(_) | GpuEvent::StepFailed { .. } => {
                 tracing::error!(?event, "an event that is not the supervisor's");
