@@ -157,9 +157,10 @@ impl Company {
         address: SocketAddr,
     ) -> Result<()> {
         let (info, model) = self.ready(config, progress::loading()).await?;
-        announce(&info, &model.card, address);
+        let card = Arc::clone(&model.card);
         // Set once: this function runs once a process.
         let _ = served.set(model);
+        announce(&info, &card, address);
         let mut engine = self.engine.clone();
         let failed = |state: &EngineState| matches!(state, EngineState::Failed(_));
         match &*engine.wait_for(failed).await.context("the supervisor is gone")? {

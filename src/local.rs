@@ -14,7 +14,7 @@ use troupe_actors::template::Ending;
 use troupe_actors::tokenizer::AddSpecial;
 use troupe_actors::tokenizer_pool::{EncodeChat, EncodeText};
 use troupe_config::Config;
-use troupe_protocol::{SamplingParams, TokenId, Usage};
+use troupe_protocol::{InvalidParameter, SamplingParams, TokenId, Usage};
 
 use crate::boot::{Company, start_logging};
 use crate::http::{Served, entropy, scored_token};
@@ -46,6 +46,32 @@ pub struct GenerateOptions {
     pub logprobs: Option<u8>,
 }
 
+impl GenerateOptions {
+    /// Checks what can be checked before a model is loaded.
+    ///
+    /// # Errors
+    /// The first option out of range.
+    pub fn validate(&self) -> Result<(), InvalidParameter> {
+        self.over(SamplingParams::greedy()).validate(u32::MAX)
+    }
+
+    /// The sampling parameters that come of these options and `defaults`.
+    fn over(&self, defaults: SamplingParams) -> SamplingParams {
+        SamplingParams {
+            temperature: self.temperature.unwrap_or(defaults.temperature),
+            top_k: self.top_k.unwrap_or(defaults.top_k),
+            top_p: self.top_p.unwrap_or(defaults.top_p),
+            min_p: self.min_p.unwrap_or(defaults.min_p),
+            repetition_penalty: self.repetition_penalty.unwrap_or(defaults.repetition_penalty),
+            presence_penalty: self.presence_penalty.unwrap_or(defaults.presence_penalty),
+            frequency_penalty: self.frequency_penalty.unwrap_or(defaults.frequency_penalty),
+            seed: self.seed.unwrap_or_else(entropy),
+            logprobs: self.logprobs,
+            ..defaults
+        }
+    }
+}
+
 /// A generated text.
 #[derive(Clone, Debug)]
 pub struct Generated {
@@ -72,6 +98,9 @@ pub struct Local {
     thread: Option<JoinHandle<()>>,
 }
 
+/// How long a caller waits for text before it is asked, with an empty one, whether it still wants any.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// What a running company hands to the thread that asked for it.
 type Started = (Served, Addr<SchedulerActor>, ArbiterHandle);
 
@@ -90,7 +119,8 @@ impl Local {
         Ok(Self { served, scheduler, actors, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Answers a conversation of messages in OpenAI's shape. `on_text` gets the text as it comes, and may break it off.
+    /// Answers a conversation of messages in OpenAI's shape. `on_text` gets the text as it comes (now and
+    /// then an empty one, while nothing comes), and may break it off.
     ///
     /// # Errors
     /// Messages that the template refuses, options out of range, a prompt that does not fit, or a failed engine.
@@ -151,19 +181,7 @@ impl Local {
 
     fn request(&self, prompt: Vec<TokenId>, options: &GenerateOptions) -> Result<SessionRequest> {
         let card = &self.served.card;
-        let defaults = card.default_sampling();
-        let sampling = SamplingParams {
-            temperature: options.temperature.unwrap_or(defaults.temperature),
-            top_k: options.top_k.unwrap_or(defaults.top_k),
-            top_p: options.top_p.unwrap_or(defaults.top_p),
-            min_p: options.min_p.unwrap_or(defaults.min_p),
-            repetition_penalty: options.repetition_penalty.unwrap_or(defaults.repetition_penalty),
-            presence_penalty: options.presence_penalty.unwrap_or(defaults.presence_penalty),
-            frequency_penalty: options.frequency_penalty.unwrap_or(defaults.frequency_penalty),
-            seed: options.seed.unwrap_or_else(entropy),
-            logprobs: options.logprobs,
-            ..defaults
-        };
+        let sampling = options.over(card.default_sampling());
         sampling.validate(card.limits.vocab_size)?;
         let (limit, length) = (card.limits.max_model_len, prompt.len() as u32);
         if length >= limit {
@@ -232,25 +250,30 @@ impl Answer {
         mut outputs: mpsc::Receiver<Output>,
         mut on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generated> {
-        while let Some(Output { part, .. }) = outputs.blocking_recv() {
-            match part {
-                Part::Text(piece) => {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        loop {
+            let next = async { tokio::time::timeout(PATIENCE, outputs.recv()).await };
+            let text = match runtime.block_on(next).map(|output| output.map(|output| output.part)) {
+                Err(_) => String::new(),
+                Ok(Some(Part::Text(piece))) => {
                     self.add(&piece);
-                    if on_text(&piece.text).is_break() {
-                        // Dropping the receiver cancels the sequence.
-                        let (prompt_tokens, completion_tokens) = (self.prompt_tokens, self.pieces);
-                        let usage = Usage { prompt_tokens, cached_tokens: 0, completion_tokens };
-                        return Ok(self.finish("interrupted", usage));
-                    }
+                    piece.text
                 }
-                Part::End(End::Finished { reason, usage }) => {
+                Ok(Some(Part::End(End::Finished { reason, usage }))) => {
                     return Ok(self.finish(reason_name(reason), usage));
                 }
-                Part::End(End::Rejected(reason)) => return Err(reason.into()),
-                Part::End(End::Failed(fault)) => return Err(fault.into()),
+                Ok(Some(Part::End(End::Rejected(reason)))) => return Err(reason.into()),
+                Ok(Some(Part::End(End::Failed(fault)))) => return Err(fault.into()),
+                Ok(None) => bail!("the session ended without an answer"),
+            };
+            if on_text(&text).is_break() {
+                // Dropping the receiver cancels the sequence.
+                let (prompt_tokens, completion_tokens) = (self.prompt_tokens, self.pieces);
+                return Ok(
+                    self.finish("interrupted", Usage { prompt_tokens, cached_tokens: 0, completion_tokens })
+                );
             }
         }
-        bail!("the session ended without an answer")
     }
 
     fn add(&mut self, piece: &Piece) {

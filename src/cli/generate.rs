@@ -56,9 +56,10 @@ pub(super) fn run(matches: &ArgMatches) -> Result<()> {
     let prompt = prompt(args.prompt)?;
     let config = configuration::load_with_model(matches)?;
     let model = config.model_id();
-    let mut local = Local::start(config, progress::loading())?;
 
     let options = GenerateOptions { logprobs: args.logprobs, ..args.sampling.into() };
+    options.validate()?;
+    let mut local = Local::start(config, progress::loading())?;
     let mut out = Output { streamed: !args.json, result: Ok(()) };
     let on_text = |text: &str| out.text(text);
     let generated = if args.raw {

@@ -54,6 +54,8 @@ pub(super) fn command() -> Command {
 pub(super) fn run(matches: &ArgMatches) -> Result<()> {
     let args = RunArgs::from_arg_matches(matches)?;
     let config = configuration::load_with_model(matches)?;
+    let options: GenerateOptions = args.sampling.into();
+    options.validate()?;
     let interrupt = Interrupt::install()?;
     let model = config.model_id();
     let local = Local::start(config, progress::loading())?;
@@ -63,13 +65,8 @@ pub(super) fn run(matches: &ArgMatches) -> Result<()> {
     if is_terminal {
         eprintln!("{model}. /help lists what else can be typed.");
     }
-    let mut chat = Chat {
-        local,
-        options: args.sampling.into(),
-        conversation: Conversation::new(args.system),
-        interrupt,
-        stats: args.stats,
-    };
+    let mut chat =
+        Chat { local, options, conversation: Conversation::new(args.system), interrupt, stats: args.stats };
     while let Some(line) = lines.next()? {
         match Input::parse(&line) {
             Input::Nothing => {}
