@@ -5,7 +5,7 @@
 use std::cell::OnceCell;
 
 use mlx_sys::{Array, RaggedBatch};
-use troupe_protocol::{Row, RowOutput, RowTokens, StepPlan};
+use troupe_protocol::{EngineLimits, Row, RowOutput, RowTokens, StepPlan};
 
 use crate::error::{GpuError, Result};
 use crate::slots::Slots;
@@ -45,13 +45,17 @@ impl Batch {
     /// Flattens a plan. Tokens that only the device knows are taken from `slots`.
     ///
     /// # Errors
-    /// A plan that contradicts the slots, or an operation that MLX refuses.
-    pub fn new(plan: &StepPlan, slots: &Slots, block_size: usize) -> Result<Self> {
+    /// A plan that contradicts the slots or the limits, or an operation that MLX refuses.
+    pub fn new(plan: &StepPlan, slots: &Slots, limits: &EngineLimits) -> Result<Self> {
+        if plan.rows.is_empty() {
+            return Err(GpuError::Step("it has no rows".to_owned()));
+        }
         let mut order: Vec<usize> = (0..plan.rows.len()).collect();
         order.sort_by_key(|&row| plan.rows[row].tokens.count() > 1);
         let mut flat = Flat::default();
         for row in order {
-            flat.push(row, &plan.rows[row], slots, block_size)?;
+            check(&plan.rows[row], limits)?;
+            flat.push(row, &plan.rows[row], slots, limits.block_size as usize)?;
         }
         flat.into_batch(slots)
     }
@@ -112,13 +116,6 @@ impl Flat {
             }
         }
         let (start, count) = (row.start as usize, row.tokens.count() as usize);
-        if count == 0 || row.blocks.len() * block_size < start + count {
-            return Err(GpuError::Step(format!(
-                "{}: {} blocks do not hold {count} tokens from {start} on",
-                row.sequence,
-                row.blocks.len()
-            )));
-        }
         for position in start..start + count {
             let block = row.blocks[position / block_size].0 as usize;
             self.slot_mapping.push((block * block_size + position % block_size) as i32);
@@ -173,6 +170,28 @@ impl Flat {
         }
         Ok(vector(&self.tokens)?.set_rows(&vector(places)?, &last)?)
     }
+}
+
+/// Checks what would otherwise read or write memory of others: MLX does not look at indices.
+fn check(row: &Row, limits: &EngineLimits) -> Result<()> {
+    let refuse = |reason: String| Err(GpuError::Step(format!("{}: {reason}", row.sequence)));
+    let (count, held) = (row.tokens.count(), row.blocks.len() as u64 * u64::from(limits.block_size));
+    if count == 0 {
+        return refuse("a row without tokens".to_owned());
+    }
+    if held < u64::from(row.start) + u64::from(count) {
+        let (blocks, start) = (row.blocks.len(), row.start);
+        return refuse(format!("{blocks} blocks do not hold {count} tokens from {start} on"));
+    }
+    if let Some(block) = row.blocks.iter().find(|block| block.0 >= limits.num_blocks) {
+        return refuse(format!("{block} is not below the {} blocks", limits.num_blocks));
+    }
+    if let RowTokens::Prompt(ids) = &row.tokens
+        && let Some(id) = ids.iter().find(|id| **id >= limits.vocab_size)
+    {
+        return refuse(format!("token {id} is not below the vocabulary size of {}", limits.vocab_size));
+    }
+    Ok(())
 }
 
 /// A host slice as an array of one axis.

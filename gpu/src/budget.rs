@@ -38,7 +38,7 @@ pub fn plan(
     kinds: &[CacheKind],
     place: Place,
 ) -> Result<(EngineLimits, KvShape)> {
-    let trained = config.u32("max_position_embeddings")?.unwrap_or(u32::MAX);
+    let trained = config.size_opt("max_position_embeddings")?.map_or(u32::MAX, |len| len as u32);
     let wanted_len = request.max_model_len.unwrap_or(trained).min(trained);
     let (max_num_seqs, max_num_batched_tokens) = step_bounds(request, place.device);
     let block_size = request.block_size;
@@ -61,7 +61,7 @@ pub fn plan(
         max_num_batched_tokens,
         block_size,
         num_blocks: num_blocks as u32,
-        vocab_size: config.u32("vocab_size")?.ok_or_else(|| config.missing("vocab_size"))?,
+        vocab_size: config.size("vocab_size")? as u32,
     };
     let (dtype, body) = (place.dtype, place.body);
     let shape = KvShape { num_blocks: num_blocks as usize, block_size: block_size as usize, dtype, body };

@@ -34,7 +34,8 @@ pub struct Engine {
 /// A submitted step.
 struct InFlight {
     step: StepId,
-    sequences: Vec<SequenceId>,
+    /// Of each sampled row, in the order of the batch: its index in the plan, and its sequence.
+    rows: Vec<(usize, SequenceId)>,
     output: Output,
 }
 
@@ -120,7 +121,7 @@ impl Engine {
         for binding in &plan.bindings {
             self.slots.bind(binding)?;
         }
-        let batch = Batch::new(plan, &self.slots, self.info.limits.block_size as usize)?;
+        let batch = Batch::new(plan, &self.slots, &self.info.limits)?;
         let hidden = self.model.forward(&batch, &mut self.kv)?;
         let in_flight = self.sample(plan, &batch, hidden)?;
         let mut outputs = match &in_flight.output {
@@ -139,12 +140,12 @@ impl Engine {
         let rows: Vec<_> = sampling
             .map(|span| {
                 let (row, position) = (&plan.rows[span.row], span.context_len + span.num_tokens);
-                (row.sequence, SampleRow { slot: row.slot, position: position as u32 })
+                ((span.row, row.sequence), SampleRow { slot: row.slot, position: position as u32 })
             })
             .collect();
-        let (sequences, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        let (owners, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         if rows.is_empty() {
-            return Ok(InFlight { step: plan.step, sequences, output: Output::Hidden(hidden) });
+            return Ok(InFlight { step: plan.step, rows: owners, output: Output::Hidden(hidden) });
         }
         let wanted = batch.sampled_tokens();
         let hidden = if wanted.len() as i32 == batch.num_tokens() {
@@ -155,7 +156,7 @@ impl Engine {
         let sampled = sample(&self.model.logits(&hidden)?, &rows, &mut self.slots)?;
         let slots: Vec<_> = rows.iter().map(|row| row.slot).collect();
         self.slots.keep(plan.step, &slots, &sampled.tokens)?;
-        Ok(InFlight { step: plan.step, sequences, output: Output::Sampled(sampled) })
+        Ok(InFlight { step: plan.step, rows: owners, output: Output::Sampled(sampled) })
     }
 
     /// Steps in flight.
@@ -176,20 +177,19 @@ impl Engine {
     /// # Errors
     /// The step, and why its evaluation failed. Call [`Self::reset`] then.
     pub fn finish(&mut self) -> Option<Result<StepOutcome, (StepId, GpuError)>> {
-        let InFlight { step, sequences, output } = self.in_flight.pop_front()?;
+        let InFlight { step, rows, output } = self.in_flight.pop_front()?;
         let tokens = match output {
             Output::Sampled(sampled) => sampled.read(),
             Output::Hidden(hidden) => hidden.wait().map(|()| Vec::new()).map_err(GpuError::from),
         };
         self.steps += 1;
-        let rows = |tokens: Vec<_>| {
-            sequences
-                .into_iter()
-                .zip(tokens)
-                .map(|(sequence, token)| RowOutcome { sequence, token })
-                .collect()
+        let in_plan_order = |tokens: Vec<_>| {
+            let mut sampled: Vec<_> = rows.into_iter().zip(tokens).collect();
+            sampled.sort_by_key(|((index, _), _)| *index);
+            sampled.into_iter().map(|((_, sequence), token)| RowOutcome { sequence, token }).collect()
         };
-        Some(tokens.map(|tokens| StepOutcome { step, rows: rows(tokens) }).map_err(|error| (step, error)))
+        let outcome = tokens.map(|tokens| StepOutcome { step, rows: in_plan_order(tokens) });
+        Some(outcome.map_err(|error| (step, error)))
     }
 
     /// Forgets all steps in flight, slots and KV contents after a failure; the model stays. Answers the steps

@@ -35,7 +35,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Starts the thread. It stops when told, or when both senders are dropped.
+    /// Starts the thread. It stops when told, or when a lane has lost its last sender.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -96,9 +96,7 @@ impl Worker {
             Next::FinishOldest => self.finish_oldest(),
             Next::Hangup | Next::Command(GpuCommand::Stop) => return Flow::End,
             Next::Command(GpuCommand::Drain) => {
-                while self.in_flight() > 0 {
-                    self.finish_oldest();
-                }
+                self.finish_all();
                 return Flow::End;
             }
             Next::Command(GpuCommand::Load(request)) => self.load(&request),
@@ -140,6 +138,7 @@ impl Worker {
     }
 
     fn load(&mut self, request: &LoadRequest) {
+        self.finish_all();
         // Two models at once may not fit.
         self.engine = None;
         let sink = &mut self.sink;
@@ -159,10 +158,14 @@ impl Worker {
         };
         if let Err(error) = result {
             // Steps before this one are sound: their outcomes are still wanted.
-            while self.in_flight() > 0 {
-                self.finish_oldest();
-            }
+            self.finish_all();
             self.fail(plan.step, &error);
+        }
+    }
+
+    fn finish_all(&mut self) {
+        while self.in_flight() > 0 {
+            self.finish_oldest();
         }
     }
 

@@ -76,13 +76,15 @@ pub struct Loader<'a> {
     /// Called with tensors done and tensors in all.
     progress: &'a mut dyn FnMut(u32, u32),
     done: u32,
+    total: u32,
     bytes: u64,
 }
 
 impl<'a> Loader<'a> {
     /// A loader over open files.
     pub fn new(files: &'a ModelFiles, storage: Storage, progress: &'a mut dyn FnMut(u32, u32)) -> Self {
-        Self { files, storage, progress, done: 0, bytes: 0 }
+        let total = files.tensor_names().count() as u32;
+        Self { files, storage, progress, done: 0, total, bytes: 0 }
     }
 
     /// Bytes of the arrays made so far.
@@ -147,7 +149,7 @@ impl<'a> Loader<'a> {
 
     fn step(&mut self) {
         self.done += 1;
-        (self.progress)(self.done, self.files.tensor_names().count() as u32);
+        (self.progress)(self.done, self.total);
     }
 
     fn vector(&mut self, name: &str, len: usize) -> Result<Array> {

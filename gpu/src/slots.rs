@@ -41,8 +41,17 @@ impl Slots {
     /// Gives a slot to a sequence.
     ///
     /// # Errors
-    /// A slot out of range, a token beyond the vocabulary, or an operation that MLX refuses.
+    /// A slot out of range, a token beyond the vocabulary, penalties without a history, or an operation that MLX
+    /// refuses.
     pub fn bind(&mut self, binding: &Binding) -> Result<()> {
+        let refuse = |reason: String| Err(GpuError::Step(format!("{}: {reason}", binding.slot)));
+        let biases = &binding.sampling.logit_bias;
+        if let Some((token, _)) = biases.iter().find(|(token, _)| *token as usize >= self.vocab_size) {
+            return refuse(format!("the bias of token {token} is beyond the vocabulary"));
+        }
+        if binding.sampling.has_penalties() && binding.history.is_none() {
+            return refuse("penalties without a history".to_owned());
+        }
         let counts = match &binding.history {
             Some(history) => Some(TokenCounts::new(history, self.vocab_size)?),
             None => None,
@@ -95,9 +104,10 @@ impl Slots {
     pub fn check_last_step(&self, slot: SlotId, step: StepId) -> Result<()> {
         match self.get(slot)?.last_step {
             Some(last) if last == step => Ok(()),
-            last => {
-                Err(GpuError::Step(format!("{slot} wants the token of {step}, but holds that of {last:?}")))
+            Some(last) => {
+                Err(GpuError::Step(format!("{slot} wants the token of {step}, but holds that of {last}")))
             }
+            None => Err(GpuError::Step(format!("{slot} wants the token of {step}, but holds none"))),
         }
     }
 

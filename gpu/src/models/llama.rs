@@ -35,6 +35,10 @@ impl Config {
             let reason = format!("{num_heads} heads are not a multiple of {num_kv_heads}");
             return Err(config.invalid("num_key_value_heads", reason).into());
         }
+        if !hidden_size.is_multiple_of(num_heads) {
+            let reason = format!("{hidden_size} is not a multiple of {num_heads} heads");
+            return Err(config.invalid("hidden_size", reason).into());
+        }
         let head_dim = config.size_opt("head_dim")?.unwrap_or(hidden_size / num_heads);
         if let Some(act) = config.str("hidden_act")?.filter(|act| *act != "silu") {
             return Err(config.invalid("hidden_act", format!("`{act}` is not `silu`")).into());

@@ -6,6 +6,8 @@
 
 mod draw;
 mod penalties;
+#[cfg(test)]
+mod tests;
 
 use mlx_sys::{Array, Axis, Dtype};
 use troupe_protocol::random::uniform;

@@ -11,12 +11,15 @@ use troupe_protocol::{
 pub(super) struct FakeGpu {
     limits: EngineLimits,
     /// Owner and tokens of each block, as written.
-    kv: BTreeMap<BlockId, Vec<Option<(SequenceId, u32, TokenId)>>>,
+    kv: BTreeMap<BlockId, Vec<Option<Cell>>>,
     /// Last sampled token of each slot.
     last: BTreeMap<SlotId, (StepId, TokenId)>,
     bound: BTreeMap<SlotId, u32>,
     pub(super) in_flight: VecDeque<StepOutcome>,
 }
+
+/// Owner, position and token of a place in a block.
+type Cell = (SequenceId, u32, TokenId);
 
 /// The token that a sequence says at a position, whatever happens to it.
 pub(super) fn token_at(sequence: SequenceId, position: u32) -> TokenId {

@@ -4,13 +4,16 @@
 //! row; angles on the device, once a step; rotation once a layer. A length-dependent scaling looks at the
 //! most tokens that the sequence may come to hold, which is fixed for its life: neither chunking nor a replay changes it.
 
+mod config;
+#[cfg(test)]
+mod tests;
+
 use std::f64::consts::PI;
 
 use mlx_sys::Array;
 
 use crate::batch::Batch;
-use crate::error::{ConfigError, Result};
-use crate::models::ConfigReader;
+use crate::error::Result;
 
 /// How base frequencies are stretched for contexts longer than the model was first trained on.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,26 +52,6 @@ pub struct Angles {
 }
 
 impl Rope {
-    /// Reads `rope_parameters` (transformers v5) or, failing that, `rope_scaling` and `rope_theta` (v4), for
-    /// heads of `head_dim` dimensions.
-    ///
-    /// # Errors
-    /// A missing or unusable key, or an unknown scaling.
-    pub fn from_config(config: &ConfigReader, head_dim: usize) -> Result<Self> {
-        let nested = config.object("rope_parameters")?.or(config.object("rope_scaling")?);
-        let params = nested.unwrap_or_else(ConfigReader::empty);
-        let theta = params.f64("rope_theta")?.or(config.f64("rope_theta")?).unwrap_or(10_000.0);
-        let partial = params.f64("partial_rotary_factor")?.or(config.f64("partial_rotary_factor")?);
-        let dims = (head_dim as f64 * partial.unwrap_or(1.0)) as usize;
-        if dims == 0 || !dims.is_multiple_of(2) || dims > head_dim {
-            return Err(config
-                .invalid("head_dim", format!("{dims} of {head_dim} dimensions cannot be rotated"))
-                .into());
-        }
-        let (scaling, magnitude) = read_scaling(config, &params, dims)?;
-        Ok(Self { dims, theta, scaling, magnitude })
-    }
-
     /// Radians a position for each rotated pair, of a sequence that may come to hold `max_len` tokens.
     fn frequencies(&self, max_len: u32) -> Vec<f64> {
         let plain = |theta: f64| {
@@ -164,81 +147,4 @@ fn llama3(frequency: f64, factor: f64, (low, high): (f64, f64), trained_len: u32
     let rotations = f64::from(trained_len) * frequency / (2.0 * PI);
     let kept = ((rotations - low) / (high - low)).clamp(0.0, 1.0);
     (1.0 - kept) * frequency / factor + kept * frequency
-}
-
-/// The scaling and the factor on sines and cosines.
-fn read_scaling(config: &ConfigReader, params: &ConfigReader, dims: usize) -> Result<(Scaling, f64)> {
-    let kind = params.str("rope_type")?.or(params.str("type")?).unwrap_or("default");
-    let max_len = config.u32("max_position_embeddings")?;
-    // Either section may say what length the model was first trained on.
-    let original = |key| Ok::<_, ConfigError>(params.u32(key)?.or(config.u32(key)?));
-    let trained_len = || {
-        original("original_max_position_embeddings")?
-            .or(max_len)
-            .ok_or_else(|| config.missing("original_max_position_embeddings"))
-    };
-    let factor = || params.f64("factor")?.filter(|f| *f >= 1.0).ok_or_else(|| params.missing("factor"));
-    let scaling = match kind {
-        "default" => Scaling::None,
-        "linear" => Scaling::Linear { factor: factor()? },
-        "dynamic" => {
-            let trained_len = max_len.ok_or_else(|| config.missing("max_position_embeddings"))?;
-            Scaling::Dynamic { factor: factor()?, trained_len }
-        }
-        "llama3" => Scaling::Llama3 {
-            factor: factor()?,
-            low: params.f64("low_freq_factor")?.ok_or_else(|| params.missing("low_freq_factor"))?,
-            high: params.f64("high_freq_factor")?.ok_or_else(|| params.missing("high_freq_factor"))?,
-            trained_len: trained_len()?,
-        },
-        "yarn" => {
-            let factor = factor()?;
-            let scaling = Scaling::Yarn {
-                factor,
-                beta_fast: params.f64("beta_fast")?.unwrap_or(32.0),
-                beta_slow: params.f64("beta_slow")?.unwrap_or(1.0),
-                trained_len: trained_len()?,
-                truncate: params.bool("truncate")?.unwrap_or(true),
-            };
-            return Ok((scaling, yarn_magnitude(params, factor)?));
-        }
-        "longrope" | "su" => {
-            let trained_len = trained_len()?;
-            let factors = |key| {
-                let list = params.f64_list(key)?.ok_or_else(|| params.missing(key))?;
-                let reason = format!("{} factors for {} frequencies", list.len(), dims / 2);
-                if list.len() == dims / 2 { Ok(list) } else { Err(params.invalid(key, reason)) }
-            };
-            let (short, long) = (factors("short_factor")?, factors("long_factor")?);
-            let stretch = match max_len
-                .filter(|_| original("original_max_position_embeddings").is_ok_and(|o| o.is_some()))
-            {
-                Some(max_len) => f64::from(max_len) / f64::from(trained_len),
-                None => params.f64("factor")?.unwrap_or(1.0),
-            };
-            let implied = (1.0 + stretch.ln() / f64::from(trained_len).ln()).sqrt();
-            let magnitude =
-                params.f64("attention_factor")?.unwrap_or(if stretch <= 1.0 { 1.0 } else { implied });
-            return Ok((Scaling::LongRope { short, long, trained_len }, magnitude));
-        }
-        other => {
-            let known = "default, linear, dynamic, llama3, yarn, longrope";
-            return Err(params.invalid("rope_type", format!("`{other}` is not one of {known}")).into());
-        }
-    };
-    Ok((scaling, 1.0))
-}
-
-/// YaRN's attention factor: given, or from `mscale` and `mscale_all_dim`, or from `factor` alone.
-fn yarn_magnitude(params: &ConfigReader, factor: f64) -> Result<f64> {
-    if let Some(given) = params.f64("attention_factor")? {
-        return Ok(given);
-    }
-    let of = |mscale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * mscale * factor.ln() + 1.0 };
-    // Zero counts as absent, as it does in the reference.
-    let nonzero = |key| Ok::<_, ConfigError>(params.f64(key)?.filter(|&m| m != 0.0));
-    Ok(match (nonzero("mscale")?, nonzero("mscale_all_dim")?) {
-        (Some(mscale), Some(all_dim)) => of(mscale) / of(all_dim),
-        _ => of(1.0),
-    })
 }

@@ -1,0 +1,354 @@
+//! Sampling against plain oracles on the host.
+
+use mlx_sys::Array;
+use troupe_protocol::random::uniform;
+use troupe_protocol::{Binding, History, SampledToken, SamplingParams, SlotId, TokenId};
+
+use super::{SampleRow, sample};
+use crate::slots::Slots;
+
+/// One sequence's logits, parameters and history, at a position.
+#[derive(Clone)]
+struct Case {
+    logits: Vec<f32>,
+    sampling: SamplingParams,
+    history: Option<History>,
+    position: u32,
+}
+
+impl Case {
+    fn new(logits: &[f32], sampling: SamplingParams) -> Self {
+        Self { logits: logits.to_vec(), sampling, history: None, position: 0 }
+    }
+}
+
+fn slots(cases: &[Case]) -> Slots {
+    let mut slots = Slots::new(cases.len(), cases[0].logits.len()).unwrap();
+    for (slot, case) in (0..).zip(cases) {
+        let (sampling, history) = (case.sampling.clone(), case.history.clone());
+        slots.bind(&Binding { slot: SlotId(slot), sampling, history, max_len: 1000 }).unwrap();
+    }
+    slots
+}
+
+/// One step of all cases together.
+fn sample_all(cases: &[Case]) -> Vec<SampledToken> {
+    let rows: Vec<_> = (0..)
+        .zip(cases)
+        .map(|(slot, case)| SampleRow { slot: SlotId(slot), position: case.position })
+        .collect();
+    let logits = cases.iter().flat_map(|case| case.logits.clone()).collect();
+    let shape = [cases.len() as i32, cases[0].logits.len() as i32];
+    sample(&Array::from_vec(logits, &shape).unwrap(), &rows, &mut slots(cases)).unwrap().read().unwrap()
+}
+
+fn ids(tokens: &[SampledToken]) -> Vec<TokenId> {
+    tokens.iter().map(|token| token.id).collect()
+}
+
+/// Numbers in [-4, 4), none twice.
+fn noise(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 21) as f32 - 4.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn best(logits: &[f32]) -> TokenId {
+    let more = |a: &usize, b: &usize| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a));
+    (0..logits.len()).max_by(more).unwrap() as TokenId
+}
+
+fn drawn(temperature: f32) -> SamplingParams {
+    SamplingParams { temperature, seed: 5, ..SamplingParams::greedy() }
+}
+
+/// Exact probabilities after temperature, `top_k`, `top_p` and `min_p`.
+fn exact(logits: &[f32], params: &SamplingParams) -> Vec<f64> {
+    let mut by_rank: Vec<(usize, f64)> =
+        logits.iter().map(|&l| (f64::from(l) / f64::from(params.temperature)).exp()).enumerate().collect();
+    by_rank.sort_by(|a, b| b.1.total_cmp(&a.1));
+    if params.top_k > 0 {
+        by_rank.truncate(params.top_k as usize);
+    }
+    let total: f64 = by_rank.iter().map(|(_, mass)| mass).sum();
+    let mut before = 0.0;
+    by_rank.retain(|(_, mass)| {
+        let kept = before < f64::from(params.top_p) * total;
+        before += mass;
+        kept
+    });
+    let most = by_rank[0].1;
+    by_rank.retain(|(_, mass)| *mass >= f64::from(params.min_p) * most);
+    let total: f64 = by_rank.iter().map(|(_, mass)| mass).sum();
+    let mut out = vec![0.0; logits.len()];
+    by_rank.into_iter().for_each(|(token, mass)| out[token] = mass / total);
+    out
+}
+
+#[test]
+fn draws_follow_the_exact_distribution() {
+    const DRAWS: u32 = 6000;
+    let logits = [1.3, -0.2, 2.1, 0.4, 0.9, -1.1, 1.7, 0.0, -3.0, 1.1];
+    for params in [
+        drawn(1.0),
+        drawn(0.5),
+        drawn(2.0),
+        SamplingParams { top_k: 4, ..drawn(1.0) },
+        SamplingParams { top_p: 0.6, ..drawn(1.0) },
+        SamplingParams { min_p: 0.3, ..drawn(1.0) },
+        SamplingParams { top_k: 6, top_p: 0.8, ..drawn(0.7) },
+        SamplingParams { top_k: 7, top_p: 0.95, min_p: 0.2, ..drawn(1.4) },
+    ] {
+        let cases = [Case::new(&logits, params.clone())];
+        let rows: Vec<_> = (0..DRAWS).map(|position| SampleRow { slot: SlotId(0), position }).collect();
+        let tiled = Array::from_vec(logits.repeat(DRAWS as usize), &[DRAWS as i32, 10]).unwrap();
+        let tokens = sample(&tiled, &rows, &mut slots(&cases)).unwrap().read().unwrap();
+        let mut counts = [0.0; 10];
+        tokens.iter().for_each(|token| counts[token.id as usize] += 1.0);
+        let wanted = exact(&logits, &params);
+        let (mut chi_square, mut freedom) = (0.0, -1.0);
+        for (count, probability) in counts.iter().zip(&wanted) {
+            if *probability == 0.0 {
+                assert_eq!(*count, 0.0, "a dropped token was drawn: {params:?}");
+                continue;
+            }
+            let expected = probability * f64::from(DRAWS);
+            chi_square += (count - expected) * (count - expected) / expected;
+            freedom += 1.0;
+        }
+        // Mean and variance of the distribution are its freedom and twice that: three deviations above.
+        let bound = freedom + 3.0 * f64::sqrt(2.0 * freedom);
+        assert!(chi_square <= bound, "chi-square {chi_square} of {freedom}: {params:?}");
+    }
+}
+
+#[test]
+fn the_least_and_the_largest_draw_fall_on_kept_tokens() {
+    const LEAST: u32 = 103_248_489;
+    const LARGEST: u32 = 130_727_906;
+    assert_eq!((uniform(5, LEAST), uniform(5, LARGEST)), (0.0, 1.0 - f32::EPSILON / 2.0));
+    for seed in 0..20 {
+        let mut logits = noise(300, seed);
+        // Neither the first token nor the last is kept.
+        (logits[0], logits[299]) = (-9.0, -9.0);
+        for params in [
+            SamplingParams { top_k: 7, ..drawn(1.0) },
+            SamplingParams { top_p: 0.5, ..drawn(1.0) },
+            SamplingParams { min_p: 0.3, ..drawn(0.9) },
+        ] {
+            let kept = exact(&logits, &params).into_iter().map(|probability| probability > 0.0);
+            let kept: Vec<TokenId> = (0..).zip(kept).filter(|(_, kept)| *kept).map(|(id, _)| id).collect();
+            let at = |position| Case { position, ..Case::new(&logits, params.clone()) };
+            let found = ids(&sample_all(&[at(LEAST), at(LARGEST)]));
+            assert_eq!(found, [kept[0], kept[kept.len() - 1]], "{params:?}");
+        }
+    }
+}
+
+#[test]
+fn c080_tiny_temperature_or_top_p_takes_the_most_likely() {
+    let table: Vec<Vec<f32>> = (0..8).map(|seed| noise(500, seed)).collect();
+    for params in [
+        drawn(1e-4),
+        drawn(0.0),
+        SamplingParams { top_p: 1e-4, ..drawn(1.0) },
+        SamplingParams { top_p: 0.0, ..drawn(1.0) },
+        SamplingParams { top_k: 1, ..drawn(2.0) },
+        SamplingParams { min_p: 1.0, ..drawn(1.0) },
+        SamplingParams { top_p: 1e-30, ..drawn(2.0) },
+    ] {
+        // Logits as large as they come must not overflow either.
+        for scale in [1.0, 1e4] {
+            let scaled = |logits: &Vec<f32>| logits.iter().map(|l| l * scale).collect::<Vec<_>>();
+            let cases: Vec<_> = table.iter().map(|l| Case::new(&scaled(l), params.clone())).collect();
+            let wanted: Vec<_> = table.iter().map(|logits| best(logits)).collect();
+            assert_eq!(ids(&sample_all(&cases)), wanted, "{params:?}");
+        }
+    }
+}
+
+/// Rows of every kind side by side.
+fn mixed() -> Vec<Case> {
+    let history = History { prompt: vec![1, 2, 3], generated: vec![4, 4] };
+    let penalties = SamplingParams { presence_penalty: 1.0, repetition_penalty: 1.2, ..drawn(1.0) };
+    let kinds = [
+        SamplingParams::greedy(),
+        drawn(1.0),
+        SamplingParams { top_k: 5, ..drawn(0.7) },
+        SamplingParams { top_p: 0.5, logprobs: Some(3), ..drawn(1.0) },
+        penalties,
+        SamplingParams { min_p: 0.1, logit_bias: vec![(7, 5.0)], ..drawn(1.0) },
+        SamplingParams { logprobs: Some(0), ..SamplingParams::greedy() },
+        SamplingParams { logprobs: Some(20), ..drawn(1.5) },
+    ];
+    let case = |(seed, sampling): (u32, SamplingParams)| Case {
+        logits: noise(300, seed),
+        history: sampling.has_penalties().then(|| history.clone()),
+        sampling: SamplingParams { seed: u64::from(seed), ..sampling },
+        position: 10 + seed,
+    };
+    (0..).zip(kinds).map(case).collect()
+}
+
+#[test]
+fn c073_a_row_depends_on_nothing_but_itself() {
+    let cases = mixed();
+    let together = sample_all(&cases);
+    for (at, case) in cases.iter().enumerate() {
+        assert_eq!(sample_all(std::slice::from_ref(case))[0], together[at], "row {at}");
+    }
+    let backwards: Vec<_> = cases.iter().rev().cloned().collect();
+    let mut turned = sample_all(&backwards);
+    turned.reverse();
+    assert_eq!(turned, together);
+}
+
+#[test]
+fn c076_a_seed_says_the_same_whatever_was_sampled_before() {
+    let case = |seed, position| {
+        let sampling = SamplingParams { seed, ..drawn(1.5) };
+        Case { position, ..Case::new(&noise(300, 1), sampling) }
+    };
+    let stream = |seed: u64| ids(&sample_all(&(0..40).map(|at| case(seed, at)).collect::<Vec<_>>()));
+    let first = stream(1);
+    assert_ne!(first, stream(2));
+    sample_all(&mixed());
+    assert_eq!(stream(1), first);
+    // Neither is one draw repeated at every position.
+    assert!(first.iter().any(|id| *id != first[0]));
+}
+
+#[test]
+fn c065_c066_c068_logprobs_are_natural_per_row_and_distinct() {
+    let asked = |n, seed| {
+        let sampling = SamplingParams {
+            logprobs: Some(n),
+            // None of these changes what is reported.
+            logit_bias: vec![(3, 50.0)],
+            top_k: 2,
+            seed,
+            ..drawn(0.5)
+        };
+        // Half as many values as tokens: ties everywhere.
+        let coarse = noise(300, seed as u32).iter().map(|l| (l * 20.0).round() / 20.0).collect::<Vec<_>>();
+        Case::new(&coarse, sampling)
+    };
+    let cases: Vec<_> = [20, 3, 0, 20, 1].into_iter().zip(1..).map(|(n, seed)| asked(n, seed)).collect();
+    for (case, token) in cases.iter().zip(sample_all(&cases)) {
+        let total: f64 = case.logits.iter().map(|&l| f64::from(l).exp()).sum();
+        let wanted = |id: TokenId| f64::from(case.logits[id as usize]) - total.ln();
+        let logprobs = token.logprobs.unwrap();
+        assert!((f64::from(logprobs.chosen) - wanted(token.id)).abs() < 1e-5);
+        let count = usize::from(case.sampling.logprobs.unwrap());
+        assert_eq!(logprobs.top.len(), count);
+        for &(id, value) in &logprobs.top {
+            assert!((f64::from(value) - wanted(id)).abs() < 1e-5, "{value} of token {id}");
+        }
+        assert!(logprobs.top.windows(2).all(|pair| pair[0].1 >= pair[1].1));
+        let mut distinct: Vec<_> = logprobs.top.iter().map(|&(id, _)| id).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), count);
+        let mut sorted = case.logits.clone();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        let best: Vec<f32> = logprobs.top.iter().map(|&(id, _)| case.logits[id as usize]).collect();
+        assert_eq!(best, sorted[..count]);
+        assert!(logprobs.top.iter().map(|&(_, value)| f64::from(value).exp()).sum::<f64>() <= 1.0 + 1e-6);
+    }
+}
+
+#[test]
+fn more_alternatives_than_tokens_are_all_tokens() {
+    let sampling = SamplingParams { logprobs: Some(20), top_k: 50, ..drawn(1.0) };
+    let top = &sample_all(&[Case::new(&[0.5, 1.5, -1.0], sampling)])[0].logprobs.clone().unwrap().top;
+    assert_eq!(top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 0, 2]);
+    assert!((top.iter().map(|&(_, value)| f64::from(value).exp()).sum::<f64>() - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_bias_forces_or_bans() {
+    let logits = noise(300, 9);
+    let first = best(&logits);
+    for base in [SamplingParams::greedy(), drawn(1.0)] {
+        let with = |logit_bias| SamplingParams { logit_bias, ..base.clone() };
+        let at = |position, sampling| Case { position, ..Case::new(&logits, sampling) };
+        let forced: Vec<_> = (0..50).map(|position| at(position, with(vec![(123, 100.0)]))).collect();
+        assert!(ids(&sample_all(&forced)).iter().all(|&id| id == 123));
+        let banned: Vec<_> = (0..50).map(|position| at(position, with(vec![(first, -100.0)]))).collect();
+        assert!(ids(&sample_all(&banned)).iter().all(|&id| id != first));
+        // Biases of one token add up; biases of several each count.
+        let mixed = with(vec![(5, 60.0), (6, 100.0), (5, 60.0)]);
+        assert_eq!(ids(&sample_all(&[at(0, mixed)])), [5]);
+    }
+}
+
+/// Penalised logits, as the parameters' definitions say it.
+fn penalised(logits: &[f32], params: &SamplingParams, prompt: &[TokenId], generated: &[TokenId]) -> Vec<f32> {
+    let mut out = logits.to_vec();
+    for (token, logit) in (0..).zip(&mut out) {
+        let times = generated.iter().filter(|&&other| other == token).count() as f32;
+        if times > 0.0 || prompt.contains(&token) {
+            let factor = params.repetition_penalty;
+            *logit = if *logit > 0.0 { *logit / factor } else { *logit * factor };
+        }
+        if times > 0.0 {
+            *logit -= params.presence_penalty + params.frequency_penalty * times;
+        }
+    }
+    out
+}
+
+fn penalties() -> [SamplingParams; 5] {
+    let none = SamplingParams::greedy();
+    [
+        SamplingParams { repetition_penalty: 1.5, ..none.clone() },
+        SamplingParams { repetition_penalty: 0.8, ..none.clone() },
+        SamplingParams { presence_penalty: 1.5, ..none.clone() },
+        SamplingParams { frequency_penalty: 0.375, ..none.clone() },
+        SamplingParams { repetition_penalty: 1.25, presence_penalty: 0.5, frequency_penalty: -0.125, ..none },
+    ]
+}
+
+/// Greedy tokens over the same logits each time, going on after `generated`.
+fn penalised_stream(case: &Case, count: u32) -> Vec<TokenId> {
+    let mut slots = slots(std::slice::from_ref(case));
+    let logits = Array::from_slice(&case.logits, &[1, case.logits.len() as i32]).unwrap();
+    let mut step = |position| {
+        let rows = [SampleRow { slot: SlotId(0), position }];
+        sample(&logits, &rows, &mut slots).unwrap().read().unwrap()[0].id
+    };
+    (0..count).map(&mut step).collect()
+}
+
+#[test]
+fn c086u_penalties_count_prompt_and_output_once_and_survive_a_replay() {
+    const COUNT: usize = 30;
+    let logits = noise(40, 3);
+    let prompt = vec![best(&logits), 1, 1, 1, 2];
+    for params in penalties() {
+        let mut wanted = Vec::new();
+        for _ in 0..COUNT {
+            wanted.push(best(&penalised(&logits, &params, &prompt, &wanted)));
+        }
+        for done in [0, 1, 13] {
+            let generated = wanted[..done].to_vec();
+            let history = Some(History { prompt: prompt.clone(), generated });
+            let case = Case { history, ..Case::new(&logits, params.clone()) };
+            assert_eq!(penalised_stream(&case, (COUNT - done) as u32), wanted[done..], "{done}, {params:?}");
+        }
+    }
+}
+
+#[test]
+fn c083_c085u_penalties_are_off_by_default() {
+    let logits = noise(40, 3);
+    let first = best(&logits);
+    let plain = SamplingParams::greedy();
+    assert!(!plain.has_penalties());
+    let history = Some(History { prompt: vec![first; 9], generated: vec![first; 9] });
+    let case = Case { history, ..Case::new(&logits, plain) };
+    assert_eq!(penalised_stream(&case, 20), vec![first; 20]);
+}
