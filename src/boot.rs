@@ -67,7 +67,11 @@ async fn serve_on(listener: TcpListener, metrics: metrics::PrometheusHandle, con
     // A second signal means now.
     tokio::select! {
         () = company.end(grace, active) => {}
-        () = stop.received() => tracing::warn!("told twice: leaving streams unfinished"),
+        () = stop.received() => {
+            tracing::warn!("told twice: leaving streams unfinished");
+            // The executor's thread still computes, and the exit handlers of its libraries would run under it.
+            signal_hook::low_level::exit(1);
+        }
     }
     handle.stop(false).await;
     result

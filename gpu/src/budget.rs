@@ -5,6 +5,7 @@ use troupe_protocol::{EngineLimits, LoadRequest, StepDefaults};
 
 use crate::error::{GpuError, Result};
 use crate::kv::{CacheKind, KvBody, KvShape};
+use crate::layers::context_limit;
 use crate::models::ConfigReader;
 
 /// Without a given size, KV blocks take at most this share of the memory that the host has free: others live there.
@@ -38,8 +39,12 @@ pub fn plan(
     kinds: &[CacheKind],
     place: Place,
 ) -> Result<(EngineLimits, KvShape)> {
-    let trained = config.size_opt("max_position_embeddings")?.map_or(u32::MAX, |len| len as u32);
-    let wanted_len = request.max_model_len.unwrap_or(trained).min(trained);
+    let limit = context_limit(config)?.unwrap_or(u32::MAX);
+    let wanted_len = match request.max_model_len {
+        Some(wanted) if wanted > limit => return Err(GpuError::ContextTooLong { wanted, limit }),
+        Some(wanted) => wanted,
+        None => limit,
+    };
     let (max_num_seqs, max_num_batched_tokens) = step_bounds(request, place.device);
     let block_size = request.block_size;
     let per_token: u64 = kinds.iter().map(|kind| kind.bytes_per_token(place.dtype)).sum();
@@ -52,8 +57,10 @@ pub fn plan(
         None => free_bytes(place.device)?,
     };
     let num_blocks = (bytes / (per_token * u64::from(block_size))).min(most);
-    if num_blocks == 0 {
-        return Err(GpuError::KvTooSmall { wanted: bytes, blocks: num_blocks, least: 1 });
+    // A length that was asked for is a promise; otherwise what fits is what is announced.
+    let least = if request.max_model_len.is_some() { per_sequence } else { 1 };
+    if num_blocks < least {
+        return Err(GpuError::KvTooSmall { wanted: bytes, blocks: num_blocks, least });
     }
     let limits = EngineLimits {
         max_model_len: wanted_len.min(num_blocks as u32 * block_size),

@@ -49,6 +49,14 @@ pub enum GpuError {
         /// MLX's version.
         version: String,
     },
+    /// A longer context than the model is made for.
+    #[error("max_model_len of {wanted} exceeds the {limit} tokens that the model is made for")]
+    ContextTooLong {
+        /// What was asked for.
+        wanted: u32,
+        /// What the model's configuration allows.
+        limit: u32,
+    },
     /// Memory that cannot hold what was asked for.
     #[error("{wanted} bytes for KV blocks hold {blocks} blocks, but a sequence needs at least {least}")]
     KvTooSmall {

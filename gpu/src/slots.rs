@@ -1,5 +1,7 @@
 //! What the device keeps for each running sequence beside its KV: the last token, and what penalties look at.
 
+use std::rc::Rc;
+
 use mlx_sys::{Array, Dtype};
 use troupe_protocol::{Binding, SamplingParams, SlotId, StepId};
 
@@ -20,7 +22,7 @@ pub struct Slots {
 #[derive(Debug)]
 pub struct Slot {
     /// How tokens are chosen.
-    pub sampling: SamplingParams,
+    pub sampling: Rc<SamplingParams>,
     /// Present if penalties are on.
     pub counts: Option<TokenCounts>,
     max_len: u32,
@@ -59,7 +61,7 @@ impl Slots {
         let place = self.slots.get_mut(binding.slot.0 as usize);
         let place = place.ok_or_else(|| GpuError::Step(format!("{} is out of range", binding.slot)))?;
         *place = Some(Slot {
-            sampling: binding.sampling.clone(),
+            sampling: Rc::new(binding.sampling.clone()),
             counts,
             max_len: binding.max_len,
             last_step: None,

@@ -150,7 +150,7 @@ fn kv_memory_bounds_the_length_that_is_announced() {
     let folder = Checkpoint::tiny(&json!({})).write();
     // Two layers of keys and values of two heads of 16 in f32, in blocks of 8.
     let block = 2 * 2 * 2 * 16 * 4 * 8;
-    for (blocks, asked, len) in [(5, None, 40), (100, None, 256), (100, Some(50), 50), (5, Some(50), 40)] {
+    for (blocks, asked, len) in [(5, None, 40), (100, None, 256), (100, Some(50), 50), (7, Some(50), 50)] {
         let engine = load(&LoadRequest {
             kv_cache_bytes: Some(blocks * block + block - 1),
             max_model_len: asked,
@@ -160,5 +160,24 @@ fn kv_memory_bounds_the_length_that_is_announced() {
         let limits = engine.limits();
         assert_eq!((limits.max_model_len, limits.vocab_size), (len, 64), "{blocks} blocks, {asked:?}");
         assert_eq!(u64::from(limits.num_blocks) * block, engine.info().kv_bytes);
+    }
+    let short =
+        LoadRequest { kv_cache_bytes: Some(6 * block), max_model_len: Some(50), ..request(folder.path()) };
+    assert!(load(&short).err().unwrap().contains("6 blocks, but a sequence needs at least 7"));
+}
+
+#[test]
+fn the_context_is_what_the_configuration_says_stretched_by_its_scaling() {
+    let scaled =
+        |kind: &str| json!({ "rope_type": kind, "factor": 4.0, "original_max_position_embeddings": 32 });
+    for (scaling, limit) in
+        [(json!(null), 128), (scaled("linear"), 512), (scaled("dynamic"), 512), (scaled("yarn"), 128)]
+    {
+        let config = json!({ "max_position_embeddings": 128, "rope_scaling": scaling });
+        let folder = Checkpoint::tiny(&config).write();
+        assert_eq!(load(&request(folder.path())).unwrap().limits().max_model_len, limit, "{config}");
+        let longer = LoadRequest { max_model_len: Some(limit + 1), ..request(folder.path()) };
+        let error = load(&longer).err().unwrap();
+        assert!(error.contains(&format!("exceeds the {limit} tokens")), "{error}");
     }
 }

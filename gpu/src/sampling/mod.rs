@@ -9,6 +9,8 @@ mod penalties;
 #[cfg(test)]
 mod tests;
 
+use std::rc::Rc;
+
 use mlx_sys::{Array, Axis, Dtype};
 use troupe_protocol::random::uniform;
 use troupe_protocol::{SampledToken, SamplingParams, SlotId, TokenLogprobs};
@@ -55,7 +57,7 @@ pub fn sample(logits: &Array, rows: &[SampleRow], slots: &mut Slots) -> Result<S
     let logits = logits.astype(Dtype::F32)?;
     let mut params = Vec::with_capacity(rows.len());
     for row in rows {
-        params.push(slots.get(row.slot)?.sampling.clone());
+        params.push(Rc::clone(&slots.get(row.slot)?.sampling));
     }
     let adjusted = penalties::apply(&logits, rows, slots)?;
     let adjusted = add_biases(adjusted, &params)?;
@@ -66,7 +68,7 @@ pub fn sample(logits: &Array, rows: &[SampleRow], slots: &mut Slots) -> Result<S
 }
 
 /// Adds the rows' `logit_bias`.
-fn add_biases(logits: Array, params: &[SamplingParams]) -> Result<Array> {
+fn add_biases(logits: Array, params: &[Rc<SamplingParams>]) -> Result<Array> {
     let width = logits.dim(-1);
     let mut places = Vec::new();
     let mut values = Vec::new();
@@ -84,14 +86,14 @@ fn add_biases(logits: Array, params: &[SamplingParams]) -> Result<Array> {
 }
 
 /// Greedy rows take the most likely token, the others draw.
-fn choose(logits: &Array, params: &[SamplingParams], rows: &[SampleRow]) -> Result<Array> {
+fn choose(logits: &Array, params: &[Rc<SamplingParams>], rows: &[SampleRow]) -> Result<Array> {
     // With so little mass or so few candidates kept, the draw could fall on one token only.
     let takes_best = |p: &SamplingParams| p.is_greedy() || p.top_k == 1 || p.top_p <= 0.0;
     let drawing: Vec<usize> = (0..params.len()).filter(|&row| !takes_best(&params[row])).collect();
     if drawing.is_empty() {
         return Ok(logits.argmax(-1, Axis::Drop)?);
     }
-    let own: Vec<&SamplingParams> = drawing.iter().map(|&row| &params[row]).collect();
+    let own: Vec<&SamplingParams> = drawing.iter().map(|&row| params[row].as_ref()).collect();
     let uniforms: Vec<f32> =
         drawing.iter().map(|&row| uniform(params[row].seed, rows[row].position)).collect();
     if drawing.len() == params.len() {
@@ -108,8 +110,8 @@ fn indices(rows: &[usize]) -> Result<Array> {
 }
 
 impl Logprobs {
-    fn new(logits: &Array, tokens: &Array, params: &[SamplingParams]) -> Result<Option<Self>> {
-        let wanted = |(row, params): (usize, &SamplingParams)| Some((row, usize::from(params.logprobs?)));
+    fn new(logits: &Array, tokens: &Array, params: &[Rc<SamplingParams>]) -> Result<Option<Self>> {
+        let wanted = |(row, params): (usize, &Rc<SamplingParams>)| Some((row, usize::from(params.logprobs?)));
         let rows: Vec<(usize, usize)> = params.iter().enumerate().filter_map(wanted).collect();
         if rows.is_empty() {
             return Ok(None);

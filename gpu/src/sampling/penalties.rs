@@ -44,12 +44,12 @@ impl TokenCounts {
 fn penalised<'a>(
     rows: &[SampleRow],
     slots: &'a Slots,
-) -> Result<Vec<(usize, SamplingParams, &'a TokenCounts)>> {
+) -> Result<Vec<(usize, &'a SamplingParams, &'a TokenCounts)>> {
     let mut out = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         let slot = slots.get(row.slot)?;
         if let Some(counts) = &slot.counts {
-            out.push((index, slot.sampling.clone(), counts));
+            out.push((index, slot.sampling.as_ref(), counts));
         }
     }
     Ok(out)

@@ -7,6 +7,23 @@ use crate::models::ConfigReader;
 /// All kinds of scaling.
 const KNOWN: &str = "default, linear, dynamic, llama3, yarn, longrope";
 
+/// The most tokens that a model is made for, if its configuration says: `max_position_embeddings`, stretched by
+/// those scalings that extend it. The others (Llama 3's, LongRoPE) come with the extended length there.
+///
+/// # Errors
+/// An unusable key.
+pub fn context_limit(config: &ConfigReader) -> Result<Option<u32>> {
+    const KEY: &str = "max_position_embeddings";
+    let Some(max_len) = config.size_opt(KEY)? else { return Ok(None) };
+    let section = Section::find(config)?;
+    let stretched = |len: u32, factor: f64| Some((f64::from(len) * factor) as u32);
+    Ok(match section.kind()? {
+        "linear" | "dynamic" => stretched(max_len as u32, section.factor()?),
+        "yarn" => stretched(section.trained_len()?, section.stretch()?),
+        _ => Some(max_len as u32),
+    })
+}
+
 impl Rope {
     /// Reads `rope_parameters` (transformers v5) or, failing that, `rope_scaling` and `rope_theta` (v4), for
     /// heads of `head_dim` dimensions.
@@ -14,8 +31,8 @@ impl Rope {
     /// # Errors
     /// A missing or unusable key, or an unknown scaling.
     pub fn from_config(config: &ConfigReader, head_dim: usize) -> Result<Self> {
-        let nested = config.object("rope_parameters")?.or(config.object("rope_scaling")?);
-        let section = nested.unwrap_or_else(ConfigReader::empty);
+        let found = Section::find(config)?;
+        let section = &found.section;
         let theta = section.f64("rope_theta")?.or(config.f64("rope_theta")?).unwrap_or(10_000.0);
         if theta <= 1.0 {
             return Err(config.invalid("rope_theta", format!("{theta} is not above 1")).into());
@@ -26,7 +43,7 @@ impl Rope {
             let reason = format!("{dims} of {head_dim} dimensions cannot be rotated");
             return Err(config.invalid("head_dim", reason).into());
         }
-        let (scaling, magnitude) = Section { config, section, dims }.scaling()?;
+        let (scaling, magnitude) = found.scaling(dims / 2)?;
         Ok(Self { dims, theta, scaling, magnitude })
     }
 }
@@ -35,22 +52,29 @@ impl Rope {
 struct Section<'a> {
     config: &'a ConfigReader,
     section: ConfigReader,
-    /// Dimensions that are rotated.
-    dims: usize,
 }
 
-impl Section<'_> {
-    /// The scaling, and the factor on sines and cosines.
-    fn scaling(&self) -> Result<(Scaling, f64)> {
+impl<'a> Section<'a> {
+    /// `rope_parameters`, else `rope_scaling`, else an empty section.
+    fn find(config: &'a ConfigReader) -> Result<Self> {
+        let found = config.object("rope_parameters")?.or(config.object("rope_scaling")?);
+        Ok(Self { config, section: found.unwrap_or_else(ConfigReader::empty) })
+    }
+
+    fn kind(&self) -> Result<&str> {
+        Ok(self.section.str("rope_type")?.or(self.section.str("type")?).unwrap_or("default"))
+    }
+
+    /// The scaling of `pairs` frequencies, and the factor on sines and cosines.
+    fn scaling(&self, pairs: usize) -> Result<(Scaling, f64)> {
         let section = &self.section;
-        let kind = section.str("rope_type")?.or(section.str("type")?).unwrap_or("default");
-        let scaling = match kind {
+        let scaling = match self.kind()? {
             "default" => Scaling::None,
             "linear" => Scaling::Linear { factor: self.factor()? },
             "dynamic" => Scaling::Dynamic { factor: self.factor()?, trained_len: self.max_len()? },
             "llama3" => self.llama3()?,
             "yarn" => return self.yarn(),
-            "longrope" | "su" => return self.longrope(),
+            "longrope" | "su" => return self.longrope(pairs),
             other => {
                 return Err(section.invalid("rope_type", format!("`{other}` is not one of {KNOWN}")).into());
             }
@@ -84,12 +108,12 @@ impl Section<'_> {
         Ok((scaling, self.section.f64("attention_factor")?.unwrap_or(implied)))
     }
 
-    fn longrope(&self) -> Result<(Scaling, f64)> {
+    fn longrope(&self, pairs: usize) -> Result<(Scaling, f64)> {
         let trained_len = self.trained_len()?;
         let implied = (1.0 + self.stretch()?.ln() / f64::from(trained_len).ln()).sqrt();
         let scaling = Scaling::LongRope {
-            short: self.factors("short_factor")?,
-            long: self.factors("long_factor")?,
+            short: self.factors("short_factor", pairs)?,
+            long: self.factors("long_factor", pairs)?,
             trained_len,
         };
         Ok((scaling, self.section.f64("attention_factor")?.unwrap_or(implied)))
@@ -112,10 +136,10 @@ impl Section<'_> {
     }
 
     /// One factor for each rotated pair.
-    fn factors(&self, key: &str) -> Result<Vec<f64>, ConfigError> {
+    fn factors(&self, key: &str, pairs: usize) -> Result<Vec<f64>, ConfigError> {
         let list = self.section.f64_list(key)?.ok_or_else(|| self.section.missing(key))?;
-        if list.len() != self.dims / 2 {
-            let reason = format!("{} factors for {} frequencies", list.len(), self.dims / 2);
+        if list.len() != pairs {
+            let reason = format!("{} factors for {pairs} frequencies", list.len());
             return Err(self.section.invalid(key, reason));
         }
         Ok(list)

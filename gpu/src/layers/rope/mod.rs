@@ -5,6 +5,7 @@
 //! most tokens that the sequence may come to hold, which is fixed for its life: neither chunking nor a replay changes it.
 
 mod config;
+
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,8 @@ use mlx_sys::Array;
 
 use crate::batch::Batch;
 use crate::error::Result;
+
+pub use config::context_limit;
 
 /// How base frequencies are stretched for contexts longer than the model was first trained on.
 #[derive(Clone, Debug, PartialEq)]
