@@ -56,7 +56,8 @@ impl Scheduler {
         if prompt_tokens == 0 {
             return Some(RejectReason::EmptyPrompt);
         }
-        if self.waiting.len() >= self.config.max_queued as usize {
+        // Those who will find a free slot in the next step do not queue.
+        if self.waiting.len() >= self.config.max_queued as usize + self.free_slots.len() {
             return Some(RejectReason::QueueFull { limit: self.config.max_queued });
         }
         too_long(request, &self.limits)

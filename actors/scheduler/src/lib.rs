@@ -33,7 +33,7 @@ pub const MAX_REPLAYS: u8 = 2;
 /// Bounds of the scheduler that are not the engine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The most sequences in the queue; at the bound, a new one is rejected.
+    /// The most sequences that wait for a slot; at the bound, a new one is rejected.
     pub max_queued: u32,
 }
 

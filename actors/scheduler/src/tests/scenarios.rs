@@ -154,11 +154,15 @@ fn c121_a_long_prompt_advances_beside_decoding_rows_and_never_stops_them() {
 #[test]
 fn c101_beyond_the_queue_requests_are_rejected_at_once() {
     let mut world = World::new(LIMITS, 2);
-    for id in 1..=3 {
-        world.apply(Event::Arrived(sequence(id, 3, 3)));
-    }
+    // Four of a burst find a free slot, two wait.
+    (1..=7).for_each(|id| world.apply(Event::Arrived(sequence(id, 3, 3))));
     let full = RejectReason::QueueFull { limit: 2 };
-    assert_eq!(world.effects, [Effect::Reject { sequence: SequenceId(3), reason: full }]);
+    assert_eq!(world.effects, [Effect::Reject { sequence: SequenceId(7), reason: full.clone() }]);
+    world.submit();
+    world.apply(Event::Arrived(sequence(8, 3, 3)));
+    assert!(matches!(world.ends(8)[..], [Effect::Reject { .. }]));
+    world.run();
+    (1..=6).for_each(|id| world.assert_complete(id, 3, 3));
 }
 
 #[test]

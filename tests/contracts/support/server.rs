@@ -1,0 +1,177 @@
+//! A server process of a test's own, on a port of its own.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use super::{Client, PATIENCE, model, troupe};
+
+/// A running server. Dropping it kills the process.
+pub struct Server {
+    pub client: Client,
+    process: Child,
+    /// Lines of its log; it ends when the process does.
+    log: Receiver<String>,
+    /// The line that announced it.
+    announced: String,
+}
+
+/// What `/ready` says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    pub code: u16,
+    pub word: String,
+    pub running: u64,
+    pub waiting: u64,
+    pub blocks_free: u64,
+    pub blocks_total: u64,
+    pub steps: u64,
+}
+
+impl Server {
+    /// Starts a server of the default model with further flags, and waits until it is ready.
+    pub fn start(flags: &[&str]) -> Self {
+        let (mut process, log) = spawn(0, flags);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = log.recv_timeout(left).unwrap_or_else(|error| {
+                let _ = process.kill();
+                panic!("the server did not get ready: {error}")
+            });
+            if let Some(address) = address(&line) {
+                return Self { client: Client { address }, process, log, announced: line };
+            }
+        }
+    }
+
+    /// Starts a server and waits only until it answers.
+    pub fn loading(flags: &[&str]) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let (process, log) = spawn(address.port(), flags);
+        let server = Self { client: Client { address }, process, log, announced: String::new() };
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "the server does not listen");
+        }
+        assert_eq!(server.client.get("/health").status, 200);
+        server
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// A number that the server announced itself with.
+    pub fn announced(&self, key: &str) -> u64 {
+        let mut words = self.announced.split(' ').filter_map(|word| word.split_once('='));
+        let (_, number) = words.find(|(name, _)| *name == key).expect(key);
+        number.parse().expect(key)
+    }
+
+    /// Asks the process to end.
+    #[cfg(unix)]
+    pub fn terminate(&self) {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// The exit of the process, if it comes within `limit`.
+    pub fn exit(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.log.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return None,
+                Err(RecvTimeoutError::Disconnected) => return Some(self.process.wait().unwrap()),
+            }
+        }
+    }
+
+    pub fn status(&self) -> Status {
+        let response = self.client.get("/ready");
+        let code = response.status;
+        let body = response.json();
+        let number = |name: &str| body[name].as_u64().expect(name);
+        Status {
+            code,
+            word: body["status"].as_str().unwrap().to_owned(),
+            running: number("num_requests_running"),
+            waiting: number("num_requests_waiting"),
+            blocks_free: number("kv_blocks_free"),
+            blocks_total: number("kv_blocks_total"),
+            steps: number("steps"),
+        }
+    }
+
+    /// Asks for the status until it is as wanted.
+    pub fn until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            if wanted(&status) {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "waited too long for {what}: {status:?}");
+        }
+    }
+
+    /// Waits until no sequence is left; then all blocks are free.
+    pub fn until_idle(&self) -> Status {
+        self.until("no sequence and all blocks free", |status| {
+            (status.running, status.waiting, status.blocks_free) == (0, 0, status.blocks_total)
+        })
+    }
+
+    /// The value of a metric, which is named with its labels.
+    pub fn metric(&self, name: &str) -> f64 {
+        let text = self.client.get("/metrics").text();
+        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+        let (_, value) = lines.find(|(key, _)| *key == name).expect(name);
+        value.parse().expect(name)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn spawn(port: u16, flags: &[&str]) -> (Child, Receiver<String>) {
+    let mut process = troupe(&["serve", "--port", &port.to_string(), "--model"])
+        .arg(model())
+        .args(flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let log = lines(&mut process);
+    (process, log)
+}
+
+/// The lines that a process writes to stderr. Whatever becomes of the receiver, they are read, so that the process
+/// never waits for a reader.
+fn lines(process: &mut Child) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    let stderr = BufReader::new(process.stderr.take().unwrap());
+    std::thread::spawn(move || {
+        for line in stderr.lines().map_while(Result::ok) {
+            eprintln!("server: {line}");
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+fn address(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once("ready on http://")?;
+    rest.split(' ').next()?.parse().ok()
+}
