@@ -10,11 +10,11 @@ ARGS ?=
 # Tests that start Python start this one, with .deps/test/python in its path.
 export PYTHON
 
-.PHONY: help serve build test lint fmt bench dist deps models test-deps lint-deps dist-deps deps-cuda
+.PHONY: help serve build test lint fmt bench bench-peers dist deps models test-deps lint-deps dist-deps deps-cuda
 .DEFAULT_GOAL := help
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: build models ## serve the default model on 127.0.0.1:8080 (ARGS="--port 9000" passes flags, MODEL= another model)
 	target/release/troupe serve --model $(MODEL) $(ARGS)
@@ -36,6 +36,9 @@ fmt: ## format the code
 
 bench: build models ## start a server, measure it, stop it (ARGS= flags of `troupe bench`)
 	$(PYTHON) scripts/with-server $(MODEL) target/release/troupe bench --url URL $(ARGS)
+
+bench-peers: build models ## measure beside llama.cpp and mlx-lm, which it fetches and builds (ARGS=--quick: one round)
+	$(PYTHON) scripts/bench-peers --model $(MODEL) $(ARGS)
 
 dist: build dist-deps ## a relocatable dist/troupe-VERSION-OS-ARCH.tar.gz
 	$(PYTHON) scripts/dist.py

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fetches what the build and the tests stand on: pinned, verified, unpacked in one atomic step.
 
-    scripts/fetch.py GROUP...     fetch groups: deps, models, lint, dist, test, cuda
+    scripts/fetch.py GROUP...     fetch groups: deps, models, lint, dist, test, cuda, peers
     scripts/fetch.py --relock     write files, sizes and hashes anew for the versions in deps.lock
 
 Single files are pinned in scripts/deps.lock; sets of Python packages, in scripts/GROUP-requirements.txt.
@@ -34,6 +34,7 @@ DEPS = ROOT / ".deps"
 PYTHON_SETS = {
     "test": (DEPS / "test" / "python", "the Python packages of the tests"),
     "cuda": (DEPS / "mlx-cuda", "MLX for CUDA and NVIDIA's libraries (3 GB unpacked)"),
+    "peers": (DEPS / "peers" / "python", "mlx-lm and MLX for the comparison of servers"),
 }
 
 # The tags under which a wheel may be published for a platform of ours; only --relock needs to guess them.
@@ -57,6 +58,7 @@ class Package:
 
     def __init__(self, name, section, here):
         self.name = name
+        self.project = section.get("project", name)
         self.version = section["version"]
         self.group = section["group"]
         self.unless = section.get("unless")
@@ -145,7 +147,7 @@ def obtain(package, folder):
     by_hand = os.environ.get("TROUPE_WHEELS")
     if by_hand and (Path(by_hand) / package.file).is_file():
         return Path(by_hand) / package.file
-    download(package.name, package.version, wheel_tags(package.file), folder)
+    download(package.project, package.version, wheel_tags(package.file), folder)
     found = [path for path in folder.iterdir() if path.is_file()]
     if [path.name for path in found] != [package.file]:
         names = ", ".join(path.name for path in found) or "nothing"
@@ -326,7 +328,7 @@ def relock():
         for key in package.platforms:
             with tempfile.TemporaryDirectory(prefix=".download-", dir=DEPS) as folder:
                 is_source = key == "any" and (package.file or "").endswith(".tar.gz")
-                download(package.name, package.version, None if is_source else PLATFORM_TAGS[key], Path(folder))
+                download(package.project, package.version, None if is_source else PLATFORM_TAGS[key], Path(folder))
                 (path,) = [path for path in Path(folder).iterdir() if path.is_file()]
                 entry = "%s = %s %d %s" % (key, path.name, path.stat().st_size, sha256(path))
             print(package.name, entry, flush=True)
@@ -356,7 +358,7 @@ def only_one():
 
 def main():
     parser = argparse.ArgumentParser(description="fetch what the build and the tests stand on")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="deps, models, lint, dist, test or cuda")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help="deps, models, lint, dist, test, cuda or peers")
     parser.add_argument("--relock", action="store_true", help="write files, sizes and hashes of deps.lock anew")
     arguments = parser.parse_args()
     here = this_platform()
