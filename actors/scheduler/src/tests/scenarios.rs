@@ -152,6 +152,23 @@ fn c121_a_long_prompt_advances_beside_decoding_rows_and_never_stops_them() {
 }
 
 #[test]
+fn a_short_prompt_does_not_wait_behind_long_ones() {
+    let roomy = EngineLimits { num_blocks: 64, ..LIMITS };
+    let mut world = World::new(roomy, 8);
+    (1..=3).for_each(|id| world.apply(Event::Arrived(sequence(id, 50, 5))));
+    world.submit();
+    world.finish();
+    world.apply(Event::Arrived(sequence(4, 6, 5)));
+    world.submit();
+    world.finish();
+    assert_eq!(world.tokens(4).len(), 1);
+    assert!((1..=3).all(|id| world.tokens(id).is_empty()));
+    world.run();
+    (1..=3).for_each(|id| world.assert_complete(id, 50, 5));
+    world.assert_complete(4, 6, 5);
+}
+
+#[test]
 fn c101_beyond_the_queue_requests_are_rejected_at_once() {
     let mut world = World::new(LIMITS, 2);
     // Four of a burst find a free slot, two wait.
