@@ -1,9 +1,9 @@
 //! Wiring: the one place that knows everybody. Starts the company, serves until it is told to stop, ends in order.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use actix::prelude::*;
 use anyhow::{Context as _, Result, anyhow};
@@ -17,20 +17,20 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_actors::template::ChatTemplate;
 use troupe_actors::tokenizer::Tokenizer;
 use troupe_actors::tokenizer_pool::TokenizerPool;
-use troupe_config::{Config, Device, LogFormat, Weights};
+use troupe_config::{Config, Device, Weights};
 use troupe_gpu::Executor;
 use troupe_model_files::{GenerationDefaults, ModelFiles};
 use troupe_protocol::{DeviceChoice, EngineInfo, LoadRequest, WeightDtype};
 
 use crate::http::{self, AppState, HttpOptions, Served};
-use crate::progress;
+use crate::{logging, progress};
 
 /// Serves a model over HTTP until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// An address that cannot be listened on, a model that cannot be loaded, or an engine that keeps failing.
 pub fn serve(config: Config) -> Result<()> {
-    start_logging(&config);
+    let _log = logging::start(&config);
     let address = (config.server.host.as_str(), config.server.port);
     let listener = TcpListener::bind(address)
         .with_context(|| format!("cannot listen on {}:{}", address.0, address.1))?;
@@ -67,7 +67,7 @@ async fn serve_on(listener: TcpListener, metrics: metrics::PrometheusHandle, con
     // A second signal means now.
     tokio::select! {
         () = company.end(grace, active) => {}
-        () = stop.received() => {
+        () = stop.received_again() => {
             tracing::warn!("told twice: leaving streams unfinished");
             // The executor's thread still computes, and the exit handlers of its libraries would run under it.
             signal_hook::low_level::exit(1);
@@ -237,28 +237,20 @@ fn announce(info: &EngineInfo, card: &ModelCard, address: SocketAddr) {
     if !std::io::stderr().is_terminal() {
         return;
     }
-    eprintln!(
+    // A reader that is gone needs no advice.
+    let _ = writeln!(
+        std::io::stderr(),
         "\nTry it:\n\n  curl -N http://{address}/v1/chat/completions -H 'content-type: application/json' \\\n    \
          -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is the capital of France?\"}}], \"stream\": true}}'\n"
     );
 }
 
-pub(crate) fn start_logging(config: &Config) {
-    let level = config.log.level.as_str();
-    let filter = tracing_subscriber::EnvFilter::new(format!(
-        "warn,troupe={level},troupe_actors={level},troupe_gpu={level}"
-    ));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // An error means that a test or an embedder has set one; theirs is as good.
-    let _ = match config.log.format {
-        LogFormat::Json => subscriber.json().try_init(),
-        LogFormat::Text => subscriber.with_ansi(std::io::stderr().is_terminal()).try_init(),
-    };
-}
-
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
+
+/// Signals that follow the first within this time are its echoes.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// SIGTERM and SIGINT.
 struct StopSignals {
@@ -269,6 +261,15 @@ struct StopSignals {
 impl StopSignals {
     fn new() -> Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for a signal after the first. One that comes right behind it is the same: `timeout` and other wrappers
+    /// signal their child and its group.
+    async fn received_again(&mut self) {
+        let first = Instant::now();
+        while first.elapsed() < SAME_SIGNAL {
+            self.received().await;
+        }
     }
 
     async fn received(&mut self) {

@@ -6,4 +6,5 @@ pub mod boot;
 pub mod cli;
 pub mod http;
 pub mod local;
+mod logging;
 mod progress;

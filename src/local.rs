@@ -16,8 +16,9 @@ use troupe_actors::tokenizer_pool::{EncodeChat, EncodeText};
 use troupe_config::Config;
 use troupe_protocol::{InvalidParameter, SamplingParams, TokenId, Usage};
 
-use crate::boot::{Company, start_logging};
+use crate::boot::Company;
 use crate::http::{Served, entropy, scored_token};
+use crate::logging::{self, LogGuard};
 
 /// How one text is to be generated. What is `None` takes the model's own default.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +97,7 @@ pub struct Local {
     actors: ArbiterHandle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    _log: LogGuard,
 }
 
 /// How long a caller waits for text before it is asked, with an empty one, whether it still wants any.
@@ -110,13 +112,13 @@ impl Local {
     /// # Errors
     /// Files that cannot be used, or an engine that cannot be started.
     pub fn start(config: Config, progress: impl FnMut(u32, u32) + Send + 'static) -> Result<Self> {
-        start_logging(&config);
+        let log = logging::start(&config);
         let (stop, stopped) = oneshot::channel();
         let (started, outcome) = oneshot::channel();
         let run = move || System::new().block_on(host(config, progress, started, stopped));
         let thread = std::thread::Builder::new().name("local".to_owned()).spawn(run)?;
         let (served, scheduler, actors) = outcome.blocking_recv().context("the actors ended at start")??;
-        Ok(Self { served, scheduler, actors, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { served, scheduler, actors, stop: Some(stop), thread: Some(thread), _log: log })
     }
 
     /// Answers a conversation of messages in OpenAI's shape. `on_text` gets the text as it comes (now and

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use mlx_sys::{Array, Device, async_eval, eval, memory, set_default_device};
 use troupe_model_files::ModelFiles;
 use troupe_protocol::{
-    DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest, RowOutcome, RowOutput, SequenceId, StepId,
-    StepOutcome, StepPlan,
+    Binding, BlockId, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest, Row, RowOutcome,
+    RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId, StepOutcome, StepPlan,
 };
 
 use crate::batch::{Batch, vector};
@@ -81,8 +81,33 @@ impl Engine {
         };
         let slots = Slots::new(limits.max_num_seqs as usize, vocab_size)?;
         let mut engine = Self { model, kv, slots, info, in_flight: VecDeque::new(), steps: 0 };
+        engine.probe()?;
         engine.settle()?;
         Ok(engine)
+    }
+
+    /// Computes one token and throws it away: weights that give no numbers are found before a client meets them,
+    /// and devices that compile their kernels at first use do it now.
+    fn probe(&mut self) -> Result<()> {
+        let sampling = SamplingParams { logprobs: Some(0), ..SamplingParams::greedy() };
+        let (step, slot) = (StepId(0), SlotId(0));
+        self.submit(&StepPlan {
+            step,
+            bindings: vec![Binding { slot, sampling, history: None, max_len: 1 }],
+            rows: vec![Row {
+                sequence: SequenceId(0),
+                slot,
+                start: 0,
+                tokens: RowTokens::Prompt(vec![0]),
+                blocks: vec![BlockId(0)],
+                output: RowOutput::Sample,
+            }],
+        })?;
+        let outcome = self.finish().transpose().map_err(|(_, error)| error)?;
+        self.steps = 0;
+        let logprob =
+            outcome.and_then(|outcome| outcome.rows.first()?.token.logprobs.as_ref().map(|l| l.chosen));
+        if logprob.is_some_and(f32::is_finite) { Ok(()) } else { Err(GpuError::NotFinite) }
     }
 
     /// Evaluates what loading left lazy, so that the first request does not pay for it.

@@ -67,6 +67,9 @@ pub enum GpuError {
         /// The least number of blocks.
         least: u64,
     },
+    /// Weights or configuration that make nonsense of every input.
+    #[error("the model's weights or its configuration are broken: its scores are not finite numbers")]
+    NotFinite,
     /// A step that contradicts what the executor holds.
     #[error("invalid step: {0}")]
     Step(String),

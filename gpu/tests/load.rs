@@ -46,6 +46,16 @@ fn every_tensor_is_needed_in_its_shape_and_type() {
 }
 
 #[test]
+fn weights_that_give_no_numbers_are_refused() {
+    for value in [f32::NAN, f32::INFINITY] {
+        let mut model = Checkpoint::tiny(&json!({}));
+        let shape = model.tensors["model.norm.weight"].shape.clone();
+        model.set("model.norm.weight", Tensor::f32(&shape, &vec![value; shape.iter().product()]));
+        assert_refused(&model.write(), &["not finite"]);
+    }
+}
+
+#[test]
 fn an_unknown_architecture_is_refused_with_the_known_ones() {
     let changed = |model_type: Value| {
         let mut model = Checkpoint::tiny(&json!({}));
