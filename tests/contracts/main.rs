@@ -9,6 +9,7 @@ mod cancellation;
 mod chat;
 mod command_line;
 mod completions;
+mod logs;
 mod metrics;
 mod python;
 mod queue;
