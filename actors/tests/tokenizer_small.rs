@@ -205,6 +205,34 @@ fn a_folders_configuration_has_the_last_word_over_bos_and_nothing_is_cut() {
 }
 
 #[test]
+fn an_id_that_would_make_a_table_of_gaps_is_refused_with_its_token() {
+    let file = |id: u32| {
+        json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": null, "post_processor": null, "decoder": null,
+            "model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "zz": id}},
+        })
+    };
+    let path = std::env::temp_dir().join(format!("troupe-tokenizer-{}-ids.json", std::process::id()));
+    for (id, is_refused) in
+        [((1 << 22) - 1, false), (1 << 22, true), (100_000_000, true), (1 << 31, true), (u32::MAX, true)]
+    {
+        std::fs::write(&path, file(id).to_string()).expect("a writable folder");
+        let files = HuggingFaceTokenizer { tokenizer_json: path.clone(), add_bos: None, add_eos: None };
+        let loaded = Tokenizer::load(&TokenizerSource::HuggingFace(files), &SpecialTokens::default());
+        match loaded {
+            Ok(tokenizer) => assert!(!is_refused && tokenizer.vocab_size() == id as usize + 1, "{id}"),
+            Err(error) => {
+                let named = format!("token \"zz\" has id {id}, which is not below 4194304");
+                assert!(is_refused && error.to_string().ends_with(&named), "{error}");
+                assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+            }
+        }
+    }
+    std::fs::remove_file(&path).expect("the file is there");
+}
+
+#[test]
 fn a_file_that_is_no_tokenizer_is_named() {
     let path = std::env::temp_dir().join(format!("troupe-tokenizer-{}-none.json", std::process::id()));
     let source = HuggingFaceTokenizer { tokenizer_json: path.clone(), add_bos: None, add_eos: None };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
-use troupe_config::{Config, Sources, flags, unknown_variables};
+use troupe_config::{Config, ConfigError, OPTIONS, Origin, Sources, flags, unknown_variables};
 
 use super::error::UsageError;
 use super::models;
@@ -32,7 +32,7 @@ pub(super) fn add_options(command: Command, sections: &[&str]) -> Command {
 /// # Errors
 /// Whatever [`Config::load`] finds wrong.
 pub(super) fn load(matches: &ArgMatches) -> Result<Config> {
-    let variables = variables(std::env::vars_os());
+    let variables = variables(std::env::vars_os())?;
     warn_of_unknown(&variables);
     let sources = Sources { file: file(matches, Path::new("")), variables, flags: flags::typed(matches) };
     Ok(Config::load(sources)?)
@@ -72,9 +72,21 @@ fn file(matches: &ArgMatches, working_dir: &Path) -> Option<PathBuf> {
     typed.or_else(named).or_else(by_default)
 }
 
-/// Those that are text. Ours are ASCII, so a variable that is not text is somebody else's.
-fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
-    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+/// Those that are text. A variable that is not text is somebody else's, unless it has the name of an option.
+///
+/// # Errors
+/// [`ConfigError::Value`] for an option whose value is not text.
+fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Result<Vec<(String, String)>, ConfigError> {
+    let read = |(name, value): (OsString, OsString)| {
+        let name = name.into_string().ok()?;
+        if let Ok(value) = value.into_string() {
+            return Some(Ok((name, value)));
+        }
+        let option = OPTIONS.iter().find(|option| option.variable() == name)?;
+        let reason = "the value is not valid UTF-8".to_owned();
+        Some(Err(ConfigError::Value { key: option.key, origin: Origin::Variable(name), reason }))
+    };
+    all.filter_map(read).collect()
 }
 
 fn warn_of_unknown(variables: &[(String, String)]) {
@@ -100,6 +112,24 @@ mod tests {
         std::fs::write(&there, "").unwrap();
         assert_eq!(file(&matches(&["test"]), dir.path()), Some(there));
         assert_eq!(file(&matches(&["test", "--config", "other"]), dir.path()), Some("other".into()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_option_that_is_no_text_is_refused_and_what_is_not_ours_is_passed_over() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let broken = || OsString::from_vec(b"\xff".to_vec());
+        let read = |name: OsString| variables([(name, broken()), ("A".into(), "b".into())].into_iter());
+        let rest = vec![("A".to_owned(), "b".to_owned())];
+        // The file's name may be any path, and it is not read as text.
+        for name in [broken(), "PATH".into(), "TROUPE_OF_ANOTHER".into(), FILE_VARIABLE.into()] {
+            assert_eq!(read(name).unwrap(), rest);
+        }
+        for option in OPTIONS {
+            let expected =
+                format!("{} (variable {}): the value is not valid UTF-8", option.key, option.variable());
+            assert_eq!(read(option.variable().into()).unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

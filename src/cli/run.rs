@@ -1,6 +1,6 @@
 //! `troupe run`: a conversation at the terminal, or through a pipe.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -239,7 +239,7 @@ impl Lines {
     /// The next line; `None` at the end.
     fn next(&mut self) -> Result<Option<String>> {
         match self {
-            Self::Pipe => next_piped(),
+            Self::Pipe => next_piped(&mut io::stdin().lock()),
             Self::Terminal(editor) => loop {
                 match editor.readline(">>> ") {
                     Ok(line) => {
@@ -256,10 +256,11 @@ impl Lines {
     }
 }
 
-fn next_piped() -> Result<Option<String>> {
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line)?;
-    Ok((read > 0).then_some(line))
+/// What is not UTF-8 is replaced: one bad line is no reason to end a conversation.
+fn next_piped(input: &mut impl BufRead) -> Result<Option<String>> {
+    let mut line = Vec::new();
+    let read = input.read_until(b'\n', &mut line)?;
+    Ok((read > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
 }
 
 #[cfg(test)]
@@ -286,6 +287,14 @@ mod tests {
         ];
         for (line, input) in table {
             assert_eq!(Input::parse(line), input, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn piped_lines_are_read_to_the_end_whatever_they_hold() {
+        let mut input = &b"one\n\xff two\xc3\n\nlast"[..];
+        for line in [Some("one\n"), Some("\u{fffd} two\u{fffd}\n"), Some("\n"), Some("last"), None, None] {
+            assert_eq!(next_piped(&mut input).unwrap().as_deref(), line);
         }
     }
 

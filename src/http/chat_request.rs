@@ -5,7 +5,7 @@ use troupe_actors::model_card::ModelCard;
 use troupe_actors::template::Ending;
 use troupe_protocol::sampling::MAX_LOGPROBS;
 
-use super::error::ApiError;
+use super::error::{ApiError, echo};
 use super::fields::{Fields, Unimplemented, to_list, wrong_type};
 use super::params::{self, Generation};
 
@@ -113,9 +113,10 @@ fn check_message(param: &str, message: &Value) -> Result<(), ApiError> {
         Some(other) => return Err(wrong_type(&format!("{param}.role"), "a string", other)),
     };
     if !ROLES.contains(&role) {
-        let reason = format!("{role:?} is not one of {}", ROLES.join(", "));
+        let reason = format!("{:?} is not one of {}", echo(role), ROLES.join(", "));
         return Err(ApiError::invalid(format!("{param}.role"), reason));
     }
+    check_tool_calls(&format!("{param}.tool_calls"), fields.get("tool_calls"))?;
     let content = format!("{param}.content");
     match fields.get("content") {
         Some(Value::String(_)) => Ok(()),
@@ -127,6 +128,18 @@ fn check_message(param: &str, message: &Value) -> Result<(), ApiError> {
         None | Some(Value::Null) if role == "assistant" => Ok(()),
         None | Some(Value::Null) => Err(ApiError::Missing { param: content }),
         Some(other) => Err(wrong_type(&content, "a string or an array of parts", other)),
+    }
+}
+
+/// What a call holds is the template's to read; that they are calls at all is not.
+fn check_tool_calls(param: &str, calls: Option<&Value>) -> Result<(), ApiError> {
+    match calls {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Array(calls)) => match calls.iter().enumerate().find(|(_, call)| !call.is_object()) {
+            Some((index, call)) => Err(wrong_type(&format!("{param}[{index}]"), "an object", call)),
+            None => Ok(()),
+        },
+        Some(other) => Err(wrong_type(param, "an array of objects", other)),
     }
 }
 
@@ -142,7 +155,7 @@ fn check_part(param: &str, part: &Value) -> Result<(), ApiError> {
         },
         Some(Value::String(kind)) => Err(ApiError::Unsupported {
             param: param.to_owned(),
-            reason: format!("this model takes parts of type \"text\", not {kind:?}"),
+            reason: format!("this model takes parts of type \"text\", not {:?}", echo(kind)),
         }),
         None | Some(Value::Null) => Err(ApiError::Missing { param: format!("{param}.type") }),
         Some(other) => Err(wrong_type(&format!("{param}.type"), "a string", other)),

@@ -1,5 +1,7 @@
 //! Every refusal that a client can meet, in OpenAI's shape: `{"error": {message, type, param, code}}`.
 
+use std::borrow::Cow;
+
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
@@ -9,6 +11,10 @@ use troupe_protocol::{Fault, InvalidParameter, RejectReason};
 
 /// Seconds after which a client that met a full queue may try again.
 const RETRY_AFTER_S: u16 = 1;
+/// The most characters of a client's own text that an error repeats at once.
+const MAX_ECHO: usize = 100;
+/// The most characters of a message, whatever a template or a library put into it.
+const MAX_MESSAGE: usize = 1000;
 
 /// Why a request was not served. Each variant has one status, one `type` and one `code`.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -19,9 +25,9 @@ pub(super) enum ApiError {
     /// The body's bytes are no text.
     #[error("the body is not valid UTF-8")]
     NotUtf8,
-    /// The body did not arrive whole.
-    #[error("the body ended early: {0}")]
-    BodyCutShort(String),
+    /// The body did not arrive whole. The framework does not tell the two causes apart.
+    #[error("the body did not arrive whole: it ended early, or its chunks are malformed")]
+    BodyCutShort,
     /// The body did not arrive in time.
     #[error("the body did not arrive within {timeout_s} seconds")]
     BodyTimeout {
@@ -35,7 +41,7 @@ pub(super) enum ApiError {
         limit: usize,
     },
     /// A value has the wrong JSON type.
-    #[error("invalid type for '{param}': expected {expected}, but got {got} instead")]
+    #[error("invalid type for '{}': expected {expected}, but got {got} instead", echo(.param))]
     InvalidType {
         /// The parameter, with dots and brackets for nesting.
         param: String,
@@ -45,7 +51,7 @@ pub(super) enum ApiError {
         got: &'static str,
     },
     /// A value has the right type and cannot be used.
-    #[error("invalid value for '{param}': {reason}")]
+    #[error("invalid value for '{}': {reason}", echo(.param))]
     InvalidValue {
         /// The parameter.
         param: String,
@@ -53,13 +59,13 @@ pub(super) enum ApiError {
         reason: String,
     },
     /// A required parameter is absent.
-    #[error("missing required parameter: '{param}'")]
+    #[error("missing required parameter: '{}'", echo(.param))]
     Missing {
         /// The parameter.
         param: String,
     },
     /// A parameter that OpenAI or vLLM define, asking for what this server does not do.
-    #[error("'{param}' is not supported: {reason}")]
+    #[error("'{}' is not supported: {reason}", echo(.param))]
     Unsupported {
         /// The parameter.
         param: String,
@@ -67,7 +73,7 @@ pub(super) enum ApiError {
         reason: String,
     },
     /// A parameter that nobody defines.
-    #[error("unrecognized request argument supplied: {param}")]
+    #[error("unrecognized request argument supplied: {}", echo(.param))]
     Unrecognized {
         /// The parameter.
         param: String,
@@ -101,19 +107,19 @@ pub(super) enum ApiError {
         message: String,
     },
     /// No such model.
-    #[error("the model '{model}' does not exist")]
+    #[error("the model '{}' does not exist", echo(.model))]
     ModelNotFound {
         /// As the client spelled it.
         model: String,
     },
     /// No such path.
-    #[error("unknown path: {path}")]
+    #[error("unknown path: {}", echo(.path))]
     UnknownPath {
         /// As the client spelled it.
         path: String,
     },
     /// The path is known, but not with this method.
-    #[error("{path} takes {allowed} only")]
+    #[error("{} takes {allowed} only", echo(.path))]
     MethodNotAllowed {
         /// The path.
         path: String,
@@ -123,6 +129,9 @@ pub(super) enum ApiError {
     /// The scheduler did not take the request at this moment.
     #[error("{0}")]
     Busy(RejectReason),
+    /// The server ended before the answer did.
+    #[error("{}", Fault::Shutdown)]
+    Shutdown,
     /// Something broke that is not the client's to mend.
     #[error("{message}")]
     Internal {
@@ -182,7 +191,7 @@ impl ApiError {
             Self::UnknownPath { .. } => Some("unknown_url"),
             Self::BodyTooLarge { .. } => Some("body_too_large"),
             Self::Busy(RejectReason::QueueFull { .. }) => Some("queue_full"),
-            Self::Busy(RejectReason::Draining) => Some("shutting_down"),
+            Self::Busy(RejectReason::Draining) | Self::Shutdown => Some("shutting_down"),
             Self::Busy(_) => Some("model_not_ready"),
             _ => None,
         }
@@ -200,9 +209,9 @@ impl ApiError {
     /// The error as OpenAI clients read it.
     pub(super) fn to_json(&self) -> Value {
         json!({"error": {
-            "message": self.to_string(),
+            "message": cut(&self.to_string(), MAX_MESSAGE),
             "type": self.kind(),
-            "param": self.param(),
+            "param": self.param().map(echo),
             "code": self.code(),
         }})
     }
@@ -216,7 +225,7 @@ impl ResponseError for ApiError {
             Self::ModelNotFound { .. } | Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::Busy(RejectReason::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy(_) | Self::Shutdown => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
         }
@@ -260,6 +269,21 @@ impl From<RejectReason> for ApiError {
 
 impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
-        Self::internal(fault.to_string())
+        match fault {
+            Fault::Shutdown => Self::Shutdown,
+            broken => Self::internal(broken.to_string()),
+        }
+    }
+}
+
+/// What a client wrote, as errors repeat it: the beginning of it if it is long.
+pub(super) fn echo(text: &str) -> Cow<'_, str> {
+    cut(text, MAX_ECHO)
+}
+
+fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A field that is null counts as absent. What has not been taken in the end is refused by name, never ignored.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::error::ApiError;
 
@@ -157,13 +157,22 @@ pub(super) fn to_number(param: &str, value: &Value) -> Result<f32, ApiError> {
     Ok(narrow)
 }
 
+/// Whether a number is an integer beyond those of 64 bits, of either sign. The parser reads it as a double, and every
+/// double of that size is an integer.
+pub(super) fn is_beyond_64_bits(number: &Number) -> bool {
+    const ABOVE_U64: f64 = 18_446_744_073_709_551_616.0;
+    const BELOW_I64: f64 = -9_223_372_036_854_775_808.0;
+    let beyond = |value: f64| value >= ABOVE_U64 || value <= BELOW_I64;
+    number.is_f64() && number.as_f64().is_some_and(beyond)
+}
+
 /// An integer from zero to what a `u32` holds, named `param` in errors.
 ///
 /// # Errors
 /// If it is something else.
 pub(super) fn to_u32(param: &str, value: &Value) -> Result<u32, ApiError> {
     match value {
-        Value::Number(number) if !number.is_f64() => number
+        Value::Number(number) if !number.is_f64() || is_beyond_64_bits(number) => number
             .as_u64()
             .and_then(|number| u32::try_from(number).ok())
             .ok_or_else(|| ApiError::invalid(param, format!("{number} is not between 0 and {}", u32::MAX))),
@@ -187,6 +196,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn number_of(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
+    }
+
     #[test]
     fn a_wrong_type_is_named_with_what_it_was() {
         type Read = fn(&mut Fields) -> Result<(), ApiError>;
@@ -209,6 +222,16 @@ mod tests {
                 unsigned,
                 json!(1_u64 << 40),
                 "invalid value for 'x': 1099511627776 is not between 0 and 4294967295",
+            ),
+            (
+                unsigned,
+                number_of("18446744073709551616"),
+                "invalid value for 'x': 1.8446744073709552e+19 is not between 0 and 4294967295",
+            ),
+            (
+                unsigned,
+                number_of("-9223372036854775809"),
+                "invalid value for 'x': -9.223372036854776e+18 is not between 0 and 4294967295",
             ),
             (boolean, json!(0), "invalid type for 'x': expected a boolean, but got an integer instead"),
             (object, json!([]), "invalid type for 'x': expected an object, but got an array instead"),

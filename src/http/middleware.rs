@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::Method;
+use actix_web::dev::{ResponseHead, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::{ConnectionType, Method, Version};
 use actix_web::middleware::Next;
 use actix_web::web;
 use bytes::Bytes;
@@ -31,13 +31,23 @@ pub(super) async fn around(
     let active = Active::begin(&request);
     let id = request_id(&request);
     let method = method_label(request.method());
+    let version = request.version();
     let mut response = next.call(request).await?;
     response.headers_mut().insert(REQUEST_ID, id.clone());
+    if version < Version::HTTP_11 && response.response().body().size() == BodySize::Stream {
+        end_with_connection(response.response_mut().head_mut());
+    }
     let route = response.request().match_pattern().unwrap_or_else(|| "unmatched".to_owned());
     let status = response.status().as_u16();
     metrics::http_request(&route, method, status);
     tracing::debug!(id = id.to_str().unwrap_or_default(), method, route, status, "answered");
     Ok(response.map_body(|_, body| Counted { body: body.boxed(), _active: active }))
+}
+
+/// A client of HTTP/1.0 cannot read chunks: a body of unknown length ends where its connection does.
+fn end_with_connection(head: &mut ResponseHead) {
+    head.no_chunking(true);
+    head.set_connection_type(ConnectionType::Close);
 }
 
 /// The client's own id if it is a plain word, else a fresh one.

@@ -5,8 +5,10 @@ use troupe_actors::model_card::ModelCard;
 use troupe_protocol::sampling::MAX_LOGPROBS;
 use troupe_protocol::{SamplingParams, TokenId};
 
-use super::error::ApiError;
-use super::fields::{Fields, Unimplemented, to_list, to_number, to_string, to_u32, wrong_type};
+use super::error::{ApiError, echo};
+use super::fields::{
+    Fields, Unimplemented, is_beyond_64_bits, to_list, to_number, to_string, to_u32, wrong_type,
+};
 
 /// The most sequences of one request: prompts times choices.
 pub(super) const MAX_CHOICES: u32 = 128;
@@ -163,9 +165,10 @@ fn logit_bias(fields: &mut Fields) -> Result<Vec<(TokenId, f32)>, ApiError> {
         return Err(ApiError::invalid("logit_bias", reason));
     }
     let read = |(token, bias): (&String, &Value)| {
-        let id = token
-            .parse()
-            .map_err(|_| ApiError::invalid("logit_bias", format!("{token:?} is not a token id")))?;
+        // One spelling for each id: `"+1"` and `"01"` would be further entries for the token of `"1"`.
+        let id = token.parse().ok().filter(|id: &TokenId| id.to_string() == *token);
+        let id = id
+            .ok_or_else(|| ApiError::invalid("logit_bias", format!("{:?} is not a token id", echo(token))))?;
         Ok((id, to_number(&format!("logit_bias.{token}"), bias)?))
     };
     entries.iter().map(read).collect()
@@ -196,6 +199,10 @@ fn seed(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
     let read = |value: Value| match &value {
         Value::Number(number) if !number.is_f64() => {
             Ok(number.as_u64().unwrap_or_else(|| number.as_i64().map_or(0, i64::cast_unsigned)))
+        }
+        Value::Number(number) if is_beyond_64_bits(number) => {
+            let reason = format!("{number} is not between {} and {}", i64::MIN, u64::MAX);
+            Err(ApiError::invalid("seed", reason))
         }
         other => Err(wrong_type("seed", "an integer of 64 bits", other)),
     };

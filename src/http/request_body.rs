@@ -41,7 +41,7 @@ pub(super) async fn read_object(
 async fn collect(mut payload: web::Payload, limit: usize) -> Result<BytesMut, ApiError> {
     let mut bytes = BytesMut::new();
     while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(|error| ApiError::BodyCutShort(error.to_string()))?;
+        let chunk = chunk.map_err(|_| ApiError::BodyCutShort)?;
         if bytes.len() + chunk.len() > limit {
             return Err(ApiError::BodyTooLarge { limit });
         }

@@ -6,6 +6,10 @@ use troupe_model_files::{HuggingFaceTokenizer, SpecialTokens, TokenizerSource};
 use super::core::{Frame, Tokenizer};
 use super::{TokenizerError, gguf};
 
+/// The first id that a tokenizer.json may not give. Tables go by id, gaps included, so this bounds their memory; the
+/// largest vocabularies in use have a sixteenth of it.
+const ID_BOUND: u32 = 1 << 22;
+
 impl Tokenizer {
     /// Builds the tokenizer of a model.
     ///
@@ -35,12 +39,23 @@ fn hugging_face(
 ) -> Result<(Library, Frame), TokenizerError> {
     let failed = |message: String| TokenizerError::File { path: files.tokenizer_json.clone(), message };
     let library = Library::from_file(&files.tokenizer_json).map_err(|error| failed(error.to_string()))?;
+    refuse_large_ids(&library).map_err(failed)?;
     let mut frame = frame_of(&library).map_err(|error| failed(error.to_string()))?;
     // tokenizer_config.json has the last word over the post-processor of tokenizer.json.
     let id = |text: &Option<String>| text.as_deref().and_then(|text| library.token_to_id(text));
     set_edge(&mut frame.prefix, id(&special.bos), files.add_bos);
     set_edge(&mut frame.suffix, id(&special.eos), files.add_eos);
     Ok((library, frame))
+}
+
+/// Refuses a vocabulary whose highest id is not below [`ID_BOUND`].
+fn refuse_large_ids(library: &Library) -> Result<(), String> {
+    match library.get_vocab(true).into_iter().max_by_key(|(_, id)| *id) {
+        Some((token, id)) if id >= ID_BOUND => {
+            Err(format!("token {token:?} has id {id}, which is not below {ID_BOUND}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the post-processor puts around a text.

@@ -5,8 +5,12 @@ use serde_json::{Value, json};
 use troupe_actors::testing::model_card;
 
 use super::client::{BODY_LIMIT, CONTEXT, TestServer, head, post};
+use crate::http::error::ApiError;
 use crate::http::fields::Fields;
 use crate::http::{chat_request, completions_request};
+
+/// As the parser reads the integer `18446744073709551616`.
+const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
 
 /// The error that a chat request with these fields, beside a fine conversation, meets.
 fn chat_error(extra: &Value) -> (u16, Value) {
@@ -39,6 +43,9 @@ fn c015_c053_c091_c093_a_bad_value_is_named() {
         (json!({"repetition_penalty": 0}), "repetition_penalty", "invalid_value"),
         (json!({"logit_bias": {"99999": 1}}), "logit_bias", "invalid_value"),
         (json!({"logit_bias": {"x": 1}}), "logit_bias", "invalid_value"),
+        (json!({"logit_bias": {"+1": 1}}), "logit_bias", "invalid_value"),
+        (json!({"logit_bias": {"01": 1}}), "logit_bias", "invalid_value"),
+        (json!({"logit_bias": {" 1": 1}}), "logit_bias", "invalid_value"),
         (json!({"logit_bias": {"1": "a lot"}}), "logit_bias.1", "invalid_type"),
         (json!({"logit_bias": {"1": 101}}), "logit_bias", "invalid_value"),
         (json!({"logprobs": 3}), "logprobs", "invalid_type"),
@@ -54,6 +61,8 @@ fn c015_c053_c091_c093_a_bad_value_is_named() {
         (json!({"max_tokens": 5, "max_completion_tokens": 6}), "max_tokens", "invalid_value"),
         (json!({"seed": 1.5}), "seed", "invalid_type"),
         (json!({"seed": "7"}), "seed", "invalid_type"),
+        (json!({"seed": TWO_TO_64}), "seed", "invalid_value"),
+        (json!({"max_completion_tokens": TWO_TO_64}), "max_completion_tokens", "invalid_value"),
         (json!({"stop": 1}), "stop", "invalid_type"),
         (json!({"stop": ["a", 1]}), "stop[1]", "invalid_type"),
         (json!({"stop": ""}), "stop", "invalid_value"),
@@ -131,6 +140,13 @@ fn c103_messages_are_checked_part_by_part() {
             "messages[0].content[0].text",
             "missing_required_parameter",
         ),
+        (json!([{"role": "assistant", "tool_calls": 5}]), "messages[0].tool_calls", "invalid_type"),
+        (json!([{"role": "assistant", "tool_calls": {}}]), "messages[0].tool_calls", "invalid_type"),
+        (
+            json!([{"role": "assistant", "tool_calls": [{}, "x"]}]),
+            "messages[0].tool_calls[1]",
+            "invalid_type",
+        ),
         (json!(null), "messages", "missing_required_parameter"),
     ] {
         let (status, error) = chat_error(&json!({ "messages": messages }));
@@ -140,6 +156,43 @@ fn c103_messages_are_checked_part_by_part() {
             "{messages}"
         );
     }
+}
+
+/// What a client wrote comes back in part, cut between characters; what was wrong with it is still said.
+#[test]
+fn long_texts_are_not_given_back_whole() {
+    let long = "é".repeat(300_000);
+    let cut = format!("{}…", "é".repeat(100));
+    let role = json!([{"role": long, "content": ""}]);
+    let kind = json!([{"role": "user", "content": [{"type": long}]}]);
+    for (extra, param, message) in [
+        (json!({ &*long: 1 }), &*cut, format!("unrecognized request argument supplied: {cut}")),
+        (json!({ "model": long }), "model", format!("the model '{cut}' does not exist")),
+        (
+            json!({ "messages": role }),
+            "messages[0].role",
+            format!(
+                "invalid value for 'messages[0].role': {cut:?} is not one of system, developer, user, assistant, tool, function"
+            ),
+        ),
+        (
+            json!({ "messages": kind }),
+            "messages[0].content[0]",
+            format!(
+                "'messages[0].content[0]' is not supported: this model takes parts of type \"text\", not {cut:?}"
+            ),
+        ),
+        (
+            json!({"logit_bias": { &*long: 1 }}),
+            "logit_bias",
+            format!("invalid value for 'logit_bias': {cut:?} is not a token id"),
+        ),
+    ] {
+        let (_, error) = chat_error(&extra);
+        assert_eq!((&error["param"], &error["message"]), (&json!(param), &json!(message)));
+    }
+    let template = ApiError::Template { message: long }.to_json();
+    assert_eq!(template["error"]["message"], format!("{}…", "é".repeat(1000)));
 }
 
 #[test]
@@ -198,6 +251,8 @@ async fn c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
     let chunked = format!("{:x}\r\n{}\r\n0\r\n\r\n", BODY_LIMIT + 1, " ".repeat(BODY_LIMIT + 1));
     let mut chunked_request = head("POST", "/v1/completions", "transfer-encoding: chunked\r\n");
     chunked_request.extend(chunked.bytes());
+    let mut bad_chunk = head("POST", "/v1/completions", "transfer-encoding: chunked\r\n");
+    bad_chunk.extend(b"zz\r\n{}\r\n0\r\n\r\n");
     for (request, status, param, code) in [
         (post("/v1/chat/completions", b"{"), 400, None, None),
         (post("/v1/chat/completions", b"\xff\xfe"), 400, None, None),
@@ -218,6 +273,7 @@ async fn c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
         (post("/tokenize", b"{}"), 400, Some("messages"), Some("missing_required_parameter")),
         (head("POST", "/v1/chat/completions", &too_long), 413, None, Some("body_too_large")),
         (chunked_request, 413, None, Some("body_too_large")),
+        (bad_chunk, 400, None, None),
         (head("GET", "/v1/nothing", ""), 404, None, Some("unknown_url")),
         (head("GET", "/v1/models/nobody/none", ""), 404, Some("model"), Some("model_not_found")),
         (head("GET", "/v1/completions", ""), 405, None, None),
@@ -229,6 +285,8 @@ async fn c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
         assert_eq!(reply.status, status, "{name}: {reply:?}");
         assert_eq!((&error["param"], &error["code"]), (&json!(param), &json!(code)), "{name}: {reply:?}");
         assert_eq!(error["type"], "invalid_request_error", "{name}");
+        let message = error["message"].as_str().unwrap();
+        assert!(!message.contains("None"), "{name}: {message}");
         assert_eq!(reply.header("content-type"), Some("application/json"), "{name}");
         assert!(reply.header("x-request-id").is_some(), "{name}");
     }

@@ -79,6 +79,23 @@ async fn c025_c038_c051_a_stream_says_what_the_whole_answer_says() {
     server.stop().await;
 }
 
+#[actix_web::test]
+async fn a_stream_over_http_1_0_ends_with_its_connection_and_has_no_chunks() {
+    let server = TestServer::start(|sequence| says(sequence, "Hé!"));
+    let body = chat(&json!({"stream": true})).to_string();
+    for connection in ["close", "keep-alive"] {
+        let head = format!(
+            "POST {CHAT} HTTP/1.0\r\nconnection: {connection}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let reply = server.ask(head.into_bytes()).await;
+        assert_eq!((reply.status, reply.header("transfer-encoding")), (200, None), "{reply:?}");
+        assert_ne!(reply.header("connection"), Some("keep-alive"));
+        assert_eq!(streamed_text(&reply), "Hé!");
+    }
+    server.stop().await;
+}
+
 fn fails_halfway(_: &NewSequence) -> Vec<SequenceEvent> {
     let fault = Fault::Step { step: StepId(7), message: "out of memory".to_owned() };
     vec![token(b'a'.into()), SequenceEvent::Failed(fault)]
@@ -101,8 +118,9 @@ async fn c003_c016_a_fault_is_told_and_ends_the_answer() {
 async fn c101_a_rejection_keeps_its_status_in_a_stream_too() {
     let full = |_: &NewSequence| vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 })];
     let draining = |_: &NewSequence| vec![SequenceEvent::Rejected(RejectReason::Draining)];
-    let scripts: [(super::client::Script, u16, &str); 2] =
-        [(full, 429, "queue_full"), (draining, 503, "shutting_down")];
+    let cut_off = |_: &NewSequence| vec![SequenceEvent::Failed(Fault::Shutdown)];
+    let scripts: [(super::client::Script, u16, &str); 3] =
+        [(full, 429, "queue_full"), (draining, 503, "shutting_down"), (cut_off, 503, "shutting_down")];
     for (script, status, code) in scripts {
         let server = TestServer::start(script);
         for extra in [json!({}), json!({"stream": true}), json!({"n": 3})] {
