@@ -16,7 +16,7 @@ export PYTHON
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-serve: build models ## serve the default model on 127.0.0.1:8080 (ARGS="--port 9000" passes flags, MODEL= another model)
+serve: models build ## serve the default model on 127.0.0.1:8080 (ARGS="--port 9000" passes flags, MODEL= another model)
 	target/release/troupe serve --model $(MODEL) $(ARGS)
 
 build: deps ## build target/release/troupe

@@ -1,6 +1,6 @@
 //! Wiring: the one place that knows everybody. Starts the company, serves until it is told to stop, ends in order.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -32,8 +32,9 @@ use crate::{logging, progress};
 pub fn serve(config: Config) -> Result<()> {
     let _log = logging::start(&config);
     let address = (config.server.host.as_str(), config.server.port);
-    let listener = TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {}:{}", address.0, address.1))?;
+    let listener = TcpListener::bind(address).with_context(|| {
+        format!("cannot listen on {}:{} (choose with --host and --port)", address.0, address.1)
+    })?;
     let metrics = metrics::install().context("cannot install the metrics recorder")?;
     System::new().block_on(serve_on(listener, metrics, config))
 }
@@ -63,7 +64,12 @@ async fn serve_on(listener: TcpListener, metrics: metrics::PrometheusHandle, con
         result = company.serve_until_failure(&config, &served, address) => result,
         () = stop.received() => Ok(()),
     };
-    tracing::info!("shutting down");
+    if served.get().is_some() {
+        let grace_s = grace.as_secs();
+        tracing::info!(
+            "shutting down: what runs may finish within {grace_s} s; a second signal ends it at once"
+        );
+    }
     // A second signal means now.
     tokio::select! {
         () = company.end(grace, active) => {}
@@ -225,23 +231,20 @@ fn load_request(config: &Config) -> Result<LoadRequest> {
 fn announce(info: &EngineInfo, card: &ModelCard, address: SocketAddr) {
     let (id, limits) = (&card.id, &info.limits);
     tracing::info!(
-        model = %id,
-        architecture = %info.architecture,
-        device = %info.device,
+        model = id.as_str(),
+        architecture = info.architecture.as_str(),
+        device = info.device.as_str(),
         weights_mib = info.weight_bytes >> 20,
         kv_mib = info.kv_bytes >> 20,
         max_model_len = limits.max_model_len,
         max_num_seqs = limits.max_num_seqs,
         "ready on http://{address}"
     );
-    if !std::io::stderr().is_terminal() {
-        return;
-    }
     // A reader that is gone needs no advice.
     let _ = writeln!(
         std::io::stderr(),
         "\nTry it:\n\n  curl -N http://{address}/v1/chat/completions -H 'content-type: application/json' \\\n    \
-         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is the capital of France?\"}}], \"stream\": true}}'\n"
+         -d '{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is the capital of France?\"}}], \"temperature\": 0, \"stream\": true}}'\n"
     );
 }
 

@@ -20,7 +20,8 @@ use crate::boot::Company;
 use crate::http::{Served, entropy, scored_token};
 use crate::logging::{self, LogGuard};
 
-/// How one text is to be generated. What is `None` takes the model's own default.
+/// How one text is to be generated. What is `None` takes the model's own default; a model without one for the
+/// temperature takes zero.
 #[derive(Clone, Debug, Default)]
 pub struct GenerateOptions {
     /// The most tokens; `None` goes to the end of the context.
@@ -183,7 +184,9 @@ impl Local {
 
     fn request(&self, prompt: Vec<TokenId>, options: &GenerateOptions) -> Result<SessionRequest> {
         let card = &self.served.card;
-        let sampling = options.over(card.default_sampling());
+        // A person at a terminal who says nothing about randomness wants the model's best answer.
+        let temperature = card.defaults.temperature.unwrap_or(0.0);
+        let sampling = options.over(SamplingParams { temperature, ..card.default_sampling() });
         sampling.validate(card.limits.vocab_size)?;
         let (limit, length) = (card.limits.max_model_len, prompt.len() as u32);
         if length >= limit {

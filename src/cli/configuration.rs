@@ -45,24 +45,22 @@ pub(super) fn load(matches: &ArgMatches) -> Result<Config> {
 pub(super) fn load_with_model(matches: &ArgMatches) -> Result<Config> {
     let mut config = load(matches)?;
     if config.model.path.is_none() {
-        config.model.path = only_model(Path::new(models::DEFAULT_DIR))?;
+        config.model.path = Some(only_model(Path::new(models::DEFAULT_DIR))?);
     }
-    config.model_path()?;
     Ok(config)
 }
 
-fn only_model(dir: &Path) -> Result<Option<PathBuf>, UsageError> {
+fn only_model(dir: &Path) -> Result<PathBuf, UsageError> {
     let mut found = models::paths(dir).unwrap_or_default();
-    match found.len() {
-        0 | 1 => Ok(found.pop()),
-        _ => {
-            let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
-            Err(UsageError(format!(
-                "there is more than one model: give --model with one of {}",
-                names.join(", ")
-            )))
-        }
+    let only = found.pop().ok_or_else(|| {
+        UsageError(format!("no model is given, and there is none in {}/: give --model PATH", dir.display()))
+    })?;
+    if found.is_empty() {
+        return Ok(only);
     }
+    found.push(only);
+    let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+    Err(UsageError(format!("there is more than one model: give --model with one of {}", names.join(", "))))
 }
 
 fn file(matches: &ArgMatches, working_dir: &Path) -> Option<PathBuf> {
@@ -135,10 +133,11 @@ mod tests {
     #[test]
     fn a_model_is_chosen_only_if_it_is_the_only_one() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(only_model(dir.path()).unwrap(), None);
+        let message = only_model(dir.path()).unwrap_err().to_string();
+        assert!(message.starts_with("no model is given, and there is none in "), "{message}");
         let first = dir.path().join("a.gguf");
         std::fs::write(&first, "").unwrap();
-        assert_eq!(only_model(dir.path()).unwrap(), Some(first));
+        assert_eq!(only_model(dir.path()).unwrap(), first);
         std::fs::write(dir.path().join("b.gguf"), "").unwrap();
         let message = only_model(dir.path()).unwrap_err().to_string();
         assert!(message.starts_with("there is more than one model: give --model with one of "), "{message}");

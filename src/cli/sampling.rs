@@ -11,7 +11,7 @@ pub(super) struct SamplingArgs {
     /// Most tokens of an answer [default: what is left of the context]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: Option<u32>,
-    /// Randomness, from 0 (always the most likely token) to 2
+    /// Randomness, from 0 (always the most likely token) to 2 [default: the model's, else 0]
     #[arg(long, visible_alias = "temp", value_name = "T", allow_negative_numbers = true)]
     temperature: Option<f32>,
     /// Keep the most likely tokens that together have this probability
