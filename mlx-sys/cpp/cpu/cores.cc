@@ -42,16 +42,22 @@ Cores usable_cores() {
   return cores;
 }
 
-void pin_thread(int cpu) {
+int current_cpu() { return sched_getcpu(); }
+
+void leave_cpu(const Cores& cores, int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof(set), &set));
+  for (int other : cores.cpus) {
+    if (other != cpu) CPU_SET(other, &set);
+  }
+  if (CPU_COUNT(&set) > 0) static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof(set), &set));
 }
 #else
 Cores usable_cores() { return {{}, std::max(1u, std::thread::hardware_concurrency())}; }
 
-void pin_thread(int) {}
+int current_cpu() { return -1; }
+
+void leave_cpu(const Cores&, int) {}
 #endif
 
 }  // namespace troupe

@@ -13,7 +13,11 @@ struct Cores {
 
 Cores usable_cores();
 
-// Keeps the calling thread on one CPU. Where the system refuses, the thread stays free.
-void pin_thread(int cpu);
+// The CPU that the calling thread runs on; -1 where the system does not say.
+int current_cpu();
+
+// Moves the calling thread to any of these cores but `cpu`, for good. Where the system refuses, or there is no other,
+// the thread stays.
+void leave_cpu(const Cores& cores, int cpu);
 
 }  // namespace troupe

@@ -65,6 +65,7 @@ class Pool {
     }
     std::lock_guard<std::mutex> turn(turn_);
     hire();
+    caller_cpu_.store(current_cpu(), std::memory_order_relaxed);
     work_ = work;
     context_ = context;
     count_ = count;
@@ -87,11 +88,7 @@ class Pool {
   void hire() {
     while (workers_.size() < wanted_) {
       size_t index = workers_.size();
-      workers_.emplace_back([this, index] {
-        // The first CPU is left to the caller. More threads than CPUs have to share them as the system sees fit.
-        if (threads() <= cores_.cpus.size()) pin_thread(cores_.cpus[index + 1]);
-        serve(index);
-      });
+      workers_.emplace_back([this, index] { serve(index); });
     }
   }
 
@@ -129,9 +126,17 @@ class Pool {
     return state_.load(std::memory_order_acquire);
   }
 
+  // A worker on the caller's CPU waits for it, or halves it. On a busy machine the system may leave both there for
+  // seconds. Workers have no CPU of their own beyond that, since other processes would choose the same.
+  void make_way() {
+    int cpu = caller_cpu_.load(std::memory_order_relaxed);
+    if (cpu >= 0 && cpu == current_cpu()) leave_cpu(cores_, cpu);
+  }
+
   void serve(size_t index) {
     for (uint64_t seen = 0; !dismissed(index);) {
       uint64_t state = next_round(seen, index);
+      make_way();
       while (is_news(state, seen)) {
         if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
         seen = state / kRound;
@@ -148,6 +153,7 @@ class Pool {
 
   const Cores cores_;
   std::atomic<size_t> wanted_;
+  std::atomic<int> caller_cpu_{-1};
   std::vector<std::thread> workers_;
   void (*on_resize_)(size_t) = nullptr;
   std::mutex turn_;

@@ -51,6 +51,7 @@ template <int kBits, int kRows, int kAt = 0>
 TROUPE_INLINE void add_quads(const uint8_t* chunk, const int8_t* x, Sums* sums) {
   if constexpr (kAt < kChunk / kQuad) {
     Words w = prepared<kBits>(elements<kBits, kAt>(chunk));
+    TROUPE_UNROLL
     for (int r = 0; r < kRows; ++r) sums[r] = dot<kBits>(sums[r], w, x + r * kChunk + kAt * kQuad);
     add_quads<kBits, kRows, kAt + 1>(chunk, x, sums);
   }
@@ -67,16 +68,19 @@ TROUPE_INLINE void int8_tile(const Part& part, const Int8Rows& x, int row, Float
   const float* sums_of_x = x.sums + tile * groups * kTileRows + within;
 
   Floats totals[kRows];
+  TROUPE_UNROLL
   for (auto& total : totals) total = Floats{};
   for (int g = 0; g < groups; ++g) {
     const uint8_t* group = part.group(g);
     Affine affine = load_affine(part, group);
     for (int c = 0; c < in_group; ++c) {
       Sums sums[kRows];
+      TROUPE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         sums[r] = kBits == 8 && kByteOffset != 0 ? splat_int(counts[r] * kByteOffset) : Sums{};
       }
       add_quads<kBits, kRows>(part.chunk(group, c), q, sums);
+      TROUPE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         Floats scaled = to_floats(sums[r]) * Make<Floats>::splat(scales[r]);
         totals[r] = add_product(totals[r], scaled, affine.scales);
@@ -85,11 +89,13 @@ TROUPE_INLINE void int8_tile(const Part& part, const Int8Rows& x, int row, Float
       scales += kTileRows;
       counts += kTileRows;
     }
+    TROUPE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       totals[r] = add_product(totals[r], affine.biases, Make<Floats>::splat(sums_of_x[r]));
     }
     sums_of_x += kTileRows;
   }
+  TROUPE_UNROLL
   for (int r = 0; r < kRows; ++r) out[r] = totals[r];
 }
 
@@ -98,9 +104,11 @@ TROUPE_INLINE void add_columns(const uint8_t* chunk, const Affine& affine, const
                                Floats (*sums)[kQuad]) {
   if constexpr (kAt < kChunk / kQuad) {
     Words w = elements<kBits, kAt>(chunk);
+    TROUPE_UNROLL
     for (int i = 0; i < kQuad; ++i) {
       Sums element = reinterpret_cast<Sums>((w >> (8 * i)) & 0xff);
       Floats value = add_product(affine.biases, to_floats(element), affine.scales);
+      TROUPE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         Floats copies = Make<Floats>::splat(from[r * x.stride + kAt * kQuad + i]);
         sums[r][i] = add_product(sums[r][i], value, copies);
@@ -116,7 +124,9 @@ TROUPE_INLINE void float_tile(const Part& part, const FloatRows& x, int row, Flo
   const auto& shape = part.matrix.shape;
   const float* from = x.data + row * x.stride;
   Floats sums[kRows][kQuad];
+  TROUPE_UNROLL
   for (auto& of_row : sums) {
+    TROUPE_UNROLL
     for (auto& one : of_row) one = Floats{};
   }
   for (int g = 0; g < shape.k / shape.group; ++g) {
@@ -126,6 +136,7 @@ TROUPE_INLINE void float_tile(const Part& part, const FloatRows& x, int row, Flo
       add_columns<kBits, kRows>(part.chunk(group, c), affine, x, from, sums);
     }
   }
+  TROUPE_UNROLL
   for (int r = 0; r < kRows; ++r) out[r] = (sums[r][0] + sums[r][1]) + (sums[r][2] + sums[r][3]);
 }
 
@@ -155,6 +166,7 @@ TROUPE_INLINE void rows_of(const Part& part, const X& x, const Output& out, int 
   for (; row + kCount <= last; row += kCount) {
     Floats sums[kCount];
     Tile::template run<kCount>(part, x, row, sums);
+    TROUPE_UNROLL
     for (int r = 0; r < kCount; ++r) store_row(out.data + (row + r) * out.stride, sums[r], out.columns);
   }
   if constexpr (kCount > 1) rows_of<Tile, kCount / 2>(part, x, out, row, last);

@@ -14,6 +14,8 @@
 #include <cstdint>
 
 #define TROUPE_INLINE inline __attribute__((always_inline))
+// Before a loop over registers, which an array cannot be kept in unless the loop is gone.
+#define TROUPE_UNROLL _Pragma("GCC unroll 8")
 
 namespace troupe {
 
