@@ -33,6 +33,15 @@ PackedShape shape_of(const PackedLayout& layout) {
   return {layout.rows, layout.columns, layout.group_size, layout.bits, *number};
 }
 
+ActivationType type_of(Activations activations) {
+  switch (activations) {
+    case Activations::Int8: return ActivationType::int8;
+    case Activations::Int16: return ActivationType::int16;
+    case Activations::F32: return ActivationType::f32;
+  }
+  throw std::logic_error("unknown type of activations");
+}
+
 // MLX's allocator gives no alignment that would do, so the buffer has room to spare.
 uint8_t* aligned(uint8_t* data) {
   auto address = reinterpret_cast<uintptr_t>(data);
@@ -112,7 +121,7 @@ Ptr pack_affine(const array& packed, const array& scales, const array& biases, c
 Ptr packed_matmul(const array& x, const array& data, const PackedLayout& layout, Activations activations) {
   auto shape = shape_of(layout);
   expect_columns("[packed_matmul]", x, shape.k);
-  auto type = activations == Activations::Int8 ? ActivationType::int8 : ActivationType::f32;
+  auto type = type_of(activations);
   auto input = mx::astype(x, mx::float32);
   auto out = with_last(x, shape.n);
   return ptr(cpu_node("packed_matmul", std::move(out), {input, data}, [shape, type](Arrays& in, array& out) {

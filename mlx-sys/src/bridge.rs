@@ -104,6 +104,7 @@ pub(crate) mod ffi {
     /// What becomes of activations before a product.
     enum Activations {
         Int8,
+        Int16,
         F32,
     }
 
@@ -252,11 +253,8 @@ pub(crate) mod ffi {
             layout: &PackedLayout,
             activations: Activations,
         ) -> Result<UniquePtr<MlxArray>>;
-        fn packed_rows(
-            ids: &MlxArray,
-            data: &MlxArray,
-            layout: &PackedLayout,
-        ) -> Result<UniquePtr<MlxArray>>;
+        fn packed_rows(ids: &MlxArray, data: &MlxArray, layout: &PackedLayout)
+        -> Result<UniquePtr<MlxArray>>;
         fn has_linear(x: &MlxArray, w: &MlxArray) -> bool;
         fn linear(x: &MlxArray, w: &MlxArray) -> Result<UniquePtr<MlxArray>>;
 

@@ -13,6 +13,9 @@ pub enum Activations {
     /// Rounded to 8 bits, with a scale for every 32 elements of a row: fast. An element's error is at most
     /// 1/254 of the largest magnitude among its 32. A NaN or an infinity makes NaN of its row, and of no other.
     Int8,
+    /// The same with 16 bits: about half as fast for many rows, and as exact as f32 for practical purposes. An
+    /// element's error is at most 1/65024 of the largest magnitude.
+    Int16,
     /// Left as they are.
     F32,
 }
@@ -66,6 +69,7 @@ impl PackedMatrix {
     pub fn apply(&self, x: &Array) -> Result<Array> {
         let activations = match self.activations {
             Activations::Int8 => ffi::Activations::Int8,
+            Activations::Int16 => ffi::Activations::Int16,
             Activations::F32 => ffi::Activations::F32,
         };
         Array::wrap(ffi::packed_matmul(x.raw(), self.data.raw(), &self.layout(), activations))

@@ -91,7 +91,7 @@ pub enum DeviceChoice {
 /// In which type weights are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightDtype {
-    /// As stored on a GPU; f32 on the CPU, where MLX is fast for f32 only.
+    /// As stored in the file.
     #[default]
     Auto,
     /// As stored in the file.

@@ -25,22 +25,22 @@ int64_t panels_of_part(const PackedShape& shape, int m) {
 }
 
 // Memory of a call, kept for the next one of the same thread.
-struct Int8Scratch {
+struct IntegerScratch {
   std::vector<int8_t> q;
   std::vector<float> scales, sums;
   std::vector<int32_t> counts;
 
-  Int8Rows rows(const PackedShape& shape, int m) {
+  IntegerRows rows(const PackedShape& shape, int m, int planes) {
     size_t padded = (static_cast<size_t>(m) + kTileRows - 1) / kTileRows * kTileRows;
-    q.resize(padded * shape.k);
+    q.resize(padded * shape.k * planes);
     scales.resize(padded * (shape.k / kChunk));
     counts.resize(scales.size());
     sums.resize(padded * (shape.k / shape.group));
-    return {m, shape.k, shape.group, q.data(), scales.data(), counts.data(), sums.data()};
+    return {m, shape.k, shape.group, planes, q.data(), scales.data(), counts.data(), sums.data()};
   }
 };
 
-void quantize_rows(const FloatRows& x, const Int8Rows& to) {
+void quantize_rows(const FloatRows& x, const IntegerRows& to) {
   int64_t rows_of_part = std::max<int64_t>(1, kPart / std::max(to.k, 1));
   int64_t parts = (x.m + rows_of_part - 1) / rows_of_part;
   parallel_for(static_cast<size_t>(parts), [&](size_t part) {
@@ -169,10 +169,10 @@ void packed_product(const PackedMatrix& w, ActivationType type, const FloatRows&
   if (type == ActivationType::f32) {
     return over_panels(w.shape, x.m, [&](const Panels& panels) { kernels().packed_f32(w, x, panels, output); });
   }
-  static thread_local Int8Scratch scratch;
-  Int8Rows rows = scratch.rows(w.shape, x.m);
+  static thread_local IntegerScratch scratch;
+  IntegerRows rows = scratch.rows(w.shape, x.m, type == ActivationType::int8 ? 1 : 2);
   quantize_rows(x, rows);
-  over_panels(w.shape, x.m, [&](const Panels& panels) { kernels().packed_int8(w, rows, panels, output); });
+  over_panels(w.shape, x.m, [&](const Panels& panels) { kernels().packed_integer(w, rows, panels, output); });
 }
 
 void packed_row(const PackedMatrix& w, int64_t row, float* out) {

@@ -12,8 +12,9 @@ namespace troupe {
 
 // What is done with activations before they meet the matrix.
 enum class ActivationType : uint8_t {
-  int8,  // rounded to a scale for every kChunk columns
-  f32,   // nothing
+  int8,   // rounded to 8 bits, with a scale for every kChunk columns
+  int16,  // the same with 16
+  f32,    // nothing
 };
 
 // A quantised matrix as MLX stores it: for each row a stream of `bits`-bit elements, lowest bit first, and for each
@@ -35,7 +36,7 @@ TROUPE_EXPORT size_t packed_bytes(const PackedShape& shape);
 TROUPE_EXPORT void pack(const AffineMatrix& from, uint8_t* panels);
 
 // out [m, n] = x [m, k] * w [n, k]ᵀ. A row of out depends on that row of x alone, bit for bit; a row of x with a NaN
-// or an infinity gives, as int8, a row of NaN.
+// or an infinity gives, as integers, a row of NaN.
 TROUPE_EXPORT void packed_product(const PackedMatrix& w, ActivationType type, const FloatRows& x, float* out);
 
 // Row `row` of the matrix, as floats.

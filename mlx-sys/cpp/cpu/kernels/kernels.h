@@ -54,10 +54,10 @@ struct QueryState {
 struct Kernels {
   // Columns first..last of the product.
   void (*linear)(const Linear& product, int first, int last);
-  // Row `row` of activations as int8, from x [k].
-  void (*quantize_row)(const float* x, int row, const Int8Rows& out);
+  // Row `row` of activations as integers, from x [k].
+  void (*quantize_row)(const float* x, int row, const IntegerRows& out);
   // out [m, n] = x [m, k] * w [n, k]ᵀ for the rows of w in `panels`. Rows are invariant as in Linear.
-  void (*packed_int8)(const PackedMatrix& w, const Int8Rows& x, const Panels& panels, const Output& out);
+  void (*packed_integer)(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out);
   void (*packed_f32)(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
   // Takes the keys of one tile, which starts at position `start`, into the results of `count` queries.
   void (*attend)(const PagedScores& how, int dim, const Tile& tile, int start, int count, QueryState* states);

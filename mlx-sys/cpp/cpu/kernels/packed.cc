@@ -47,53 +47,83 @@ TROUPE_INLINE void store_row(float* out, const Floats& sums, int lanes) {
   for (int i = 0; i < lanes; ++i) out[i] = all[i];
 }
 
-template <int kBits, int kRows, int kAt = 0>
-TROUPE_INLINE void add_quads(const uint8_t* chunk, const int8_t* x, Sums* sums) {
+// The sums of a chunk for kRows rows of activations, by plane.
+template <int kRows, int kPlanes>
+struct ChunkSums {
+  Sums of[kPlanes][kRows];
+};
+
+template <int kBits, int kRows, int kPlanes, int kAt = 0>
+TROUPE_INLINE void add_quads(const uint8_t* chunk, const int8_t* q, ChunkSums<kRows, kPlanes>& sums) {
   if constexpr (kAt < kChunk / kQuad) {
     Words w = prepared<kBits>(elements<kBits, kAt>(chunk));
     TROUPE_UNROLL
-    for (int r = 0; r < kRows; ++r) sums[r] = dot<kBits>(sums[r], w, x + r * kChunk + kAt * kQuad);
-    add_quads<kBits, kRows, kAt + 1>(chunk, x, sums);
+    for (int r = 0; r < kRows; ++r) {
+      const int8_t* of_row = q + r * kPlanes * kChunk + kAt * kQuad;
+      sums.of[0][r] = dot<kBits>(sums.of[0][r], w, of_row);
+      if constexpr (kPlanes == 2) sums.of[1][r] = dot<kBits>(sums.of[1][r], w, of_row + kChunk);
+    }
+    add_quads<kBits, kRows, kPlanes, kAt + 1>(chunk, q, sums);
+  }
+}
+
+// Where the rows of a tile of activations are, from one of them on.
+struct TileRows {
+  const int8_t* q;
+  const float* scales;
+  const int32_t* counts;
+  const float* sums;
+
+  TROUPE_INLINE TileRows(const IntegerRows& x, int row) {
+    int64_t tile = row / kTileRows, within = row % kTileRows, chunks = x.k / kChunk, groups = x.k / x.group;
+    int64_t at = tile * chunks * kTileRows + within;
+    q = x.q + at * x.planes * kChunk;
+    scales = x.scales + at;
+    counts = x.counts + at;
+    sums = x.sums + tile * groups * kTileRows + within;
+  }
+};
+
+// totals += the products of a chunk of the matrix with kRows rows.
+template <int kBits, int kRows, int kPlanes>
+TROUPE_INLINE void add_chunk(const uint8_t* chunk, const TileRows& x, const Floats& scales, Floats* totals) {
+  ChunkSums<kRows, kPlanes> sums;
+  TROUPE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    for (auto& plane : sums.of) plane[r] = Sums{};
+  }
+  add_quads<kBits, kRows, kPlanes>(chunk, x.q, sums);
+  TROUPE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    Sums sum = sums.of[0][r];
+    if constexpr (kPlanes == 2) sum = (sum << 8) + sums.of[1][r];
+    if constexpr (kBits == 8 && kByteOffset != 0) sum += splat_int(x.counts[r] * kByteOffset);
+    totals[r] = add_product(totals[r], to_floats(sum) * Make<Floats>::splat(x.scales[r]), scales);
   }
 }
 
 // Rows row..row + kRows of x, which lie in one tile of them, times the rows of the matrix in `part`.
-template <int kBits, int kRows>
-TROUPE_INLINE void int8_tile(const Part& part, const Int8Rows& x, int row, Floats* out) {
-  int chunks = x.k / kChunk, groups = x.k / x.group, in_group = x.group / kChunk;
-  int64_t tile = row / kTileRows, within = row % kTileRows;
-  const int8_t* q = x.q + (tile * chunks * kTileRows + within) * kChunk;
-  const float* scales = x.scales + tile * chunks * kTileRows + within;
-  const int32_t* counts = x.counts + tile * chunks * kTileRows + within;
-  const float* sums_of_x = x.sums + tile * groups * kTileRows + within;
-
+template <int kBits, int kRows, int kPlanes>
+TROUPE_INLINE void integer_tile(const Part& part, const IntegerRows& x, int row, Floats* out) {
+  int groups = x.k / x.group, in_group = x.group / kChunk;
+  TileRows rows(x, row);
   Floats totals[kRows];
   TROUPE_UNROLL
-  for (auto& total : totals) total = Floats{};
+  for (int r = 0; r < kRows; ++r) totals[r] = Floats{};
   for (int g = 0; g < groups; ++g) {
     const uint8_t* group = part.group(g);
     Affine affine = load_affine(part, group);
     for (int c = 0; c < in_group; ++c) {
-      Sums sums[kRows];
-      TROUPE_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        sums[r] = kBits == 8 && kByteOffset != 0 ? splat_int(counts[r] * kByteOffset) : Sums{};
-      }
-      add_quads<kBits, kRows>(part.chunk(group, c), q, sums);
-      TROUPE_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        Floats scaled = to_floats(sums[r]) * Make<Floats>::splat(scales[r]);
-        totals[r] = add_product(totals[r], scaled, affine.scales);
-      }
-      q += kTileRows * kChunk;
-      scales += kTileRows;
-      counts += kTileRows;
+      add_chunk<kBits, kRows, kPlanes>(part.chunk(group, c), rows, affine.scales, totals);
+      rows.q += kTileRows * kPlanes * kChunk;
+      rows.scales += kTileRows;
+      rows.counts += kTileRows;
     }
     TROUPE_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      totals[r] = add_product(totals[r], affine.biases, Make<Floats>::splat(sums_of_x[r]));
+      totals[r] = add_product(totals[r], affine.biases, Make<Floats>::splat(rows.sums[r]));
     }
-    sums_of_x += kTileRows;
+    rows.sums += kTileRows;
   }
   TROUPE_UNROLL
   for (int r = 0; r < kRows; ++r) out[r] = totals[r];
@@ -140,14 +170,18 @@ TROUPE_INLINE void float_tile(const Part& part, const FloatRows& x, int row, Flo
   for (int r = 0; r < kRows; ++r) out[r] = (sums[r][0] + sums[r][1]) + (sums[r][2] + sums[r][3]);
 }
 
-template <int kBits>
-struct Int8Tile {
-  static constexpr int kRows = kRowsAtOnce, kBytes = 1;
+template <int kBits, int kPlanes>
+struct IntegerTile {
+  static constexpr int kRows = kRowsAtOnce, kBytes = kPlanes;
   template <int kCount>
-  static TROUPE_INLINE void run(const Part& part, const Int8Rows& x, int row, Floats* out) {
-    int8_tile<kBits, kCount>(part, x, row, out);
+  static TROUPE_INLINE void run(const Part& part, const IntegerRows& x, int row, Floats* out) {
+    integer_tile<kBits, kCount, kPlanes>(part, x, row, out);
   }
 };
+template <int kBits>
+using ByteTile = IntegerTile<kBits, 1>;
+template <int kBits>
+using WordTile = IntegerTile<kBits, 2>;
 
 template <int kBits>
 struct FloatTile {
@@ -206,8 +240,9 @@ TROUPE_INLINE void product_of_bits(const PackedMatrix& w, const X& x, const Pane
 
 }  // namespace
 
-void packed_int8(const PackedMatrix& w, const Int8Rows& x, const Panels& panels, const Output& out) {
-  product_of_bits<Int8Tile>(w, x, panels, out);
+void packed_integer(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out) {
+  if (x.planes == 1) return product_of_bits<ByteTile>(w, x, panels, out);
+  product_of_bits<WordTile>(w, x, panels, out);
 }
 
 void packed_f32(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out) {

@@ -20,7 +20,7 @@
 namespace troupe {
 
 constexpr int kPanel = 16;              // rows of the matrix that lie side by side
-constexpr int kChunk = 32;              // columns whose int8 activations share a scale
+constexpr int kChunk = 32;              // columns whose integer activations share a scale
 constexpr int kQuad = 4;                // columns whose bytes one dot instruction takes together
 constexpr int kVector = kPanel * kQuad;  // bytes
 constexpr int kTileRows = 8;            // rows of activations that lie side by side
@@ -52,10 +52,13 @@ TROUPE_INLINE int panel_count(const PackedShape& s) { return s.n / kPanel + (s.n
 // The width of the plane that holds an element's lowest bits; the rest is the second plane, or nothing.
 TROUPE_INLINE constexpr int first_plane(int bits) { return bits == 8 ? 8 : bits >= 4 ? 4 : 2; }
 
-// Rows of activations as int8: x is about scale * q. kTileRows rows lie side by side, chunk after chunk.
-struct Int8Rows {
+// Rows of activations as integers: x is about scale * q. In one plane, q is a byte. In two, q is 256 times the first
+// byte plus the second, which is what the first one's rounding left. No byte is -128. kTileRows rows lie side by side,
+// chunk after chunk.
+struct IntegerRows {
   int m, k, group;
-  int8_t* q;        // [tiles, k / kChunk, kTileRows, kChunk], each in -127..127
+  int planes;       // 1 or 2
+  int8_t* q;        // [tiles, k / kChunk, kTileRows, planes, kChunk]
   float* scales;    // [tiles, k / kChunk, kTileRows]; NaN where a chunk has a number that is not finite (q is 0 there)
   int32_t* counts;  // the same shape: the sum of a chunk's q
   float* sums;      // [tiles, k / group, kTileRows]: the sum of what the q stand for
