@@ -43,8 +43,8 @@ impl Storage {
     pub fn resolve(choice: WeightDtype, device: Device, files: &ModelFiles) -> Self {
         match (choice, device) {
             (WeightDtype::F32, _) => Self::F32,
-            (WeightDtype::Auto | WeightDtype::Stored, Device::Cpu) => Self::Kernels(Activations::Int16),
-            (WeightDtype::Auto | WeightDtype::Stored, Device::Gpu) => Self::Stored(stored_dtype(files)),
+            (WeightDtype::Auto, Device::Cpu) => Self::Kernels(Activations::Int16),
+            (WeightDtype::Auto | WeightDtype::Stored, _) => Self::Stored(stored_dtype(files)),
         }
     }
 

@@ -73,7 +73,9 @@ void test_threads(Random& random, Number number) {
 void test_dense() {
   Random random(1);
   for (Number number : {Number::f32, Number::f16, Number::bf16}) {
-    for (int i = 0; i < 60; ++i) test_shape(random, random.below(9), 1 + random.below(40), 1 + random.below(100), number);
+    for (int i = 0; i < 60; ++i) {
+      test_shape(random, random.below(9), 1 + random.below(40), 1 + random.below(100), number);
+    }
     test_shape(random, 1, 1, 1, number);
     test_shape(random, 100, 17, 64, number);
     test_threads(random, number);

@@ -109,7 +109,8 @@ void check_quantized(const Quantized& quantized, const std::vector<float>& x, co
     for (int column = 0; column < quantized.rows.k; ++column) {
       float scale = quantized.scales[quantized.chunk_at(row, column)];
       double error = quantized.value(row, column) - x[static_cast<size_t>(row) * quantized.rows.k + column];
-      check(std::fabs(error) <= (quantized.rows.planes == 1 ? 0.5001 : 1.01) * scale, name + ": an activation is off by more than its step allows");
+      float step = (quantized.rows.planes == 1 ? 0.5001f : 1.01f) * scale;
+      check(std::fabs(error) <= step, name + ": an activation is off by more than its step allows");
     }
   }
 }
