@@ -44,7 +44,7 @@ inline std::vector<float> noise(Random& random, size_t count) {
 }
 
 inline bool same_bits(const float* a, const float* b, size_t count) {
-  return std::memcmp(a, b, count * sizeof(float)) == 0;
+  return count == 0 || std::memcmp(a, b, count * sizeof(float)) == 0;
 }
 
 // A number that `number` can hold, next to x or a little below, as its bytes.

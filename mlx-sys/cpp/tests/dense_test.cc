@@ -48,8 +48,8 @@ void test_shape(Random& random, int m, int n, int k, Number number) {
     set.kernels->linear({m, n, k, 1, 0, x.data(), k, w.bytes.data(), number, k, out.data(), n}, 0, n);
     check_close(x, w, k, out, name);
     for (int row = 0; row < m; ++row) {
-      set.kernels->linear({1, n, k, 1, 0, &x[row * k], k, w.bytes.data(), number, k, alone.data(), n}, 0, n);
-      check(same_bits(alone.data(), &out[row * n], n), name + ": a row differs alone");
+      set.kernels->linear({1, n, k, 1, 0, x.data() + row * k, k, w.bytes.data(), number, k, alone.data(), n}, 0, n);
+      check(same_bits(alone.data(), out.data() + row * n, n), name + ": a row differs alone");
     }
   }
 }

@@ -31,7 +31,8 @@ struct Matrix {
     }
     read_values();
     buffer.resize(packed_bytes(shape) + kVector, 0xa5);
-    auto* panels = &buffer[kVector - reinterpret_cast<uintptr_t>(buffer.data()) % kVector];
+    // The buffer has kVector bytes to spare.
+    uint8_t* panels = buffer.data() + (kVector - reinterpret_cast<uintptr_t>(buffer.data()) % kVector) % kVector;
     pack({shape, elements.data(), scales.data(), biases.data()}, panels);
     packed = {shape, panels};
   }
@@ -41,7 +42,7 @@ struct Matrix {
     for (int row = 0; row < shape.n; ++row) {
       for (int column = 0; column < shape.k; ++column) {
         size_t bit = static_cast<size_t>(column) * shape.bits;
-        const uint8_t* stream = &elements[static_cast<size_t>(row) * shape.k / 8 * shape.bits];
+        const uint8_t* stream = elements.data() + static_cast<size_t>(row) * shape.k / 8 * shape.bits;
         int q = 0;
         for (int b = 0; b < shape.bits; ++b) q |= (stream[(bit + b) / 8] >> ((bit + b) % 8) & 1) << b;
         size_t group = static_cast<size_t>(row) * (shape.k / shape.group) + column / shape.group;
@@ -147,15 +148,16 @@ void test_shape(Random& random, int m, const PackedShape& s) {
       if (integers) check_quantized(rounded, x, name);
       check_product(w, m, x, integers ? &rounded : nullptr, found, name);
       for (int row = 0; row < m; ++row) {
-        auto alone = product(*set.kernels, w, type, 1, &x[static_cast<size_t>(row) * s.k]);
-        check(same_bits(alone.data(), &found[static_cast<size_t>(row) * s.n], s.n), name + ": a row differs alone");
+        auto alone = product(*set.kernels, w, type, 1, x.data() + static_cast<size_t>(row) * s.k);
+        const float* in_company = found.data() + static_cast<size_t>(row) * s.n;
+        check(same_bits(alone.data(), in_company, s.n), name + ": a row differs alone");
       }
     }
   }
   std::vector<float> row(s.k);
   for (int i = 0; i < s.n; ++i) {
     packed_row(w.packed, i, row.data());
-    check(same_bits(row.data(), &w.values[static_cast<size_t>(i) * s.k], s.k), name_of("row", "", i, s));
+    check(same_bits(row.data(), w.values.data() + static_cast<size_t>(i) * s.k, s.k), name_of("row", "", i, s));
   }
 }
 
