@@ -129,7 +129,7 @@ choice! {
 choice! {
     /// In which type weights are kept.
     Weights {
-        /// As stored on a GPU, f32 on the CPU.
+        /// As stored; the CPU computes in f32.
         Auto = "auto",
         /// As stored.
         Stored = "stored",

@@ -74,7 +74,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     option("engine.device", "device", Choice(&["auto", "cpu", "gpu"]), Value("auto"),
         "Where to compute; auto takes a GPU if there is one"),
     option("engine.weights", "weights", Choice(&["auto", "stored", "f32"]), Value("auto"),
-        "Type in which weights are kept; auto is as stored on a GPU and f32 on the CPU"),
+        "Type in which weights are kept; auto is as stored, computing in f32 on the CPU"),
     option("engine.max_model_len", "max-model-len", Integer { min: 2, max: U32 }, Unset("the model's own limit", "4096"),
         "Most tokens (prompt and generated) of one sequence"),
     option("engine.max_num_seqs", "max-num-seqs", Integer { min: 1, max: 4_096 }, Unset("8 on the CPU, 64 on a GPU", "16"),

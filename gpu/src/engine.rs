@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mlx_sys::{Array, Device, async_eval, eval, memory, set_default_device};
+use mlx_sys::{Array, Device, Dtype, async_eval, eval, memory, set_default_device};
 use troupe_model_files::ModelFiles;
 use troupe_protocol::{
     Binding, BlockId, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest, Row, RowOutcome,
@@ -57,7 +57,7 @@ impl Engine {
         let files = ModelFiles::open(&request.path)?;
         let config = ConfigReader::new(files.config().clone());
         let family = family(&config)?;
-        let storage = Storage::resolve(request.weights, device == Device::Cpu, &files);
+        let storage = Storage::resolve(request.weights, device, &files);
         let kinds = (family.cache)(&config)?;
         let mut loader = Loader::new(&files, storage, progress);
         let model = (family.load)(&config, &mut loader)?;
@@ -67,8 +67,11 @@ impl Engine {
         memory::clear_cache();
 
         let vocab_size = config.size("vocab_size")?;
-        let body =
-            if device == Device::Cpu && storage == Storage::F32 { KvBody::Paged } else { KvBody::Stock };
+        let body = if device == Device::Cpu && storage.compute_dtype() == Dtype::F32 {
+            KvBody::Paged
+        } else {
+            KvBody::Stock
+        };
         let place = Place { device, dtype: storage.compute_dtype(), body };
         let (limits, shape) = budget::plan(request, &config, &kinds, place)?;
         let kv = KvCache::new(kinds, shape)?;

@@ -1,7 +1,7 @@
 //! Weights from files into arrays, one module at a time, so that the host never holds more than a module twice.
 
 use half::f16;
-use mlx_sys::{Array, Dtype, Element, Packing, Quantized, eval};
+use mlx_sys::{Activations, Array, Device, Dtype, Element, Packing, Quantized, eval};
 use troupe_model_files::{
     AffineSpec, Dtype as FileDtype, ModelFiles, OutputHead, TensorFormat, TensorView, to_affine, to_f32,
 };
@@ -31,17 +31,20 @@ impl Bias {
 pub enum Storage {
     /// As in the file, computing in this type.
     Stored(Dtype),
+    /// On the CPU: each in its own type, quantised ones repacked for our kernels, which treat activations so.
+    /// Computing in f32.
+    Kernels(Activations),
     /// As f32, dequantised.
     F32,
 }
 
 impl Storage {
     /// What `choice` means on this device for these files.
-    pub fn resolve(choice: WeightDtype, on_cpu: bool, files: &ModelFiles) -> Self {
-        match choice {
-            WeightDtype::F32 => Self::F32,
-            WeightDtype::Auto if on_cpu => Self::F32,
-            WeightDtype::Auto | WeightDtype::Stored => Self::Stored(stored_dtype(files)),
+    pub fn resolve(choice: WeightDtype, device: Device, files: &ModelFiles) -> Self {
+        match (choice, device) {
+            (WeightDtype::F32, _) => Self::F32,
+            (WeightDtype::Auto, Device::Cpu) => Self::Kernels(Activations::Int16),
+            (WeightDtype::Auto | WeightDtype::Stored, _) => Self::Stored(stored_dtype(files)),
         }
     }
 
@@ -49,7 +52,15 @@ impl Storage {
     pub fn compute_dtype(self) -> Dtype {
         match self {
             Self::Stored(dtype) => dtype,
-            Self::F32 => Dtype::F32,
+            Self::Kernels(_) | Self::F32 => Dtype::F32,
+        }
+    }
+
+    /// A finished matrix in the form in which products are fastest.
+    fn pack(self, matrix: Matrix) -> Result<Matrix> {
+        match self {
+            Self::Kernels(activations) => matrix.packed(activations),
+            Self::Stored(_) | Self::F32 => Ok(matrix),
         }
     }
 }
@@ -105,7 +116,7 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// Missing, misshapen or unusable tensors.
     pub fn embedding(&mut self, module: &str, vocab: usize, hidden: usize) -> Result<Embedding> {
-        let matrix = self.matrix(module, [vocab, hidden])?;
+        let matrix = self.storage.pack(self.matrix(module, [vocab, hidden])?)?;
         self.bytes += matrix.nbytes();
         Ok(Embedding { matrix, dtype: self.storage.compute_dtype() })
     }
@@ -115,8 +126,15 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// As [`Self::embedding`].
     pub fn linear(&mut self, module: &str, outputs: usize, inputs: usize, bias: Bias) -> Result<Linear> {
-        let matrix = self.matrix(module, [outputs, inputs])?;
+        let Linear { matrix, bias } = self.unpacked(module, outputs, inputs, bias)?;
+        let matrix = self.storage.pack(matrix)?;
         self.bytes += matrix.nbytes();
+        Ok(Linear { matrix, bias })
+    }
+
+    /// A layer whose matrix can still be stacked with others.
+    fn unpacked(&mut self, module: &str, outputs: usize, inputs: usize, bias: Bias) -> Result<Linear> {
+        let matrix = self.matrix(module, [outputs, inputs])?;
         let bias = match bias {
             Bias::Present => Some(self.vector(&format!("{module}.bias"), outputs)?),
             Bias::Absent => None,
@@ -135,8 +153,11 @@ impl<'a> Loader<'a> {
         bias: Bias,
     ) -> Result<Projections> {
         let widths: Vec<usize> = layers.iter().map(|&(_, outputs)| outputs).collect();
-        let layers = layers.iter().map(|(module, outputs)| self.linear(module, *outputs, inputs, bias));
-        Projections::new(layers.collect::<Result<_>>()?, &widths)
+        let layers = layers.iter().map(|(module, outputs)| self.unpacked(module, *outputs, inputs, bias));
+        let stacked = Projections::new(layers.collect::<Result<_>>()?, &widths)?;
+        let projections = stacked.map_matrices(|matrix| self.storage.pack(matrix))?;
+        self.bytes += projections.nbytes();
+        Ok(projections)
     }
 
     /// The norm `module` of [hidden].
@@ -169,7 +190,12 @@ impl<'a> Loader<'a> {
         let view = self.files.tensor(&format!("{module}.weight"))?;
         expect_shape(&view, &shape)?;
         let matrix = match (self.storage, view.format()) {
-            (Storage::Stored(_), TensorFormat::Blocks(_)) => Matrix::Quantized(blocks(&view, shape)?),
+            (Storage::Stored(_) | Storage::Kernels(_), TensorFormat::Blocks(_)) => {
+                Matrix::Quantized(blocks(&view, shape)?)
+            }
+            (Storage::Kernels(_), TensorFormat::Dense(FileDtype::F16 | FileDtype::BF16 | FileDtype::F32)) => {
+                dense(stored(&view)?)?
+            }
             (
                 Storage::Stored(dtype),
                 TensorFormat::Dense(FileDtype::F16 | FileDtype::BF16 | FileDtype::F32),
@@ -203,7 +229,7 @@ impl<'a> Loader<'a> {
             packing: packing(spec),
         };
         match self.storage {
-            Storage::Stored(_) => Ok(Matrix::Quantized(quantized)),
+            Storage::Stored(_) | Storage::Kernels(_) => Ok(Matrix::Quantized(quantized)),
             Storage::F32 => dense(quantized.dequantize(Dtype::F32)?),
         }
     }

@@ -21,7 +21,9 @@ enum class Binary : uint8_t;
 enum class Fold : uint8_t;
 enum class Along : uint8_t;
 enum class Layout : uint8_t;
+enum class Activations : uint8_t;
 struct Packing;
+struct PackedLayout;
 struct RopeOptions;
 struct AttentionOptions;
 struct HostBuffer;
@@ -86,6 +88,13 @@ Ptr rms_norm(const array& x, const array* weight, float eps);
 Ptr swiglu(const array& gate, const array& up);
 Ptr rotate_half(const array& x, const array& cos, const array& sin);
 
+bool can_pack(const PackedLayout& layout);
+Ptr pack_affine(const array& packed, const array& scales, const array& biases, const PackedLayout& layout);
+Ptr packed_matmul(const array& x, const array& data, const PackedLayout& layout, Activations activations);
+Ptr packed_rows(const array& ids, const array& data, const PackedLayout& layout);
+bool has_linear(const array& x, const array& w);
+Ptr linear(const array& x, const array& w);
+
 Ptr paged_attention(const Arrays& inputs, const AttentionOptions& options);
 
 void set_default_device(bool gpu);
@@ -105,5 +114,6 @@ size_t set_wired_limit(size_t bytes);
 void clear_cache();
 rust::String version();
 size_t cpu_threads();
+void set_cpu_threads(size_t threads);
 
 }  // namespace troupe

@@ -57,5 +57,6 @@ size_t set_wired_limit(size_t bytes) { return mx::set_wired_limit(bytes); }
 void clear_cache() { mx::clear_cache(); }
 rust::String version() { return mx::version(); }
 size_t cpu_threads() { return pool_threads(); }
+void set_cpu_threads(size_t threads) { set_pool_threads(threads); }
 
 }  // namespace troupe

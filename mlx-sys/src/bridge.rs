@@ -91,6 +91,23 @@ pub(crate) mod ffi {
         bits: i32,
     }
 
+    /// A quantised matrix in our own form.
+    struct PackedLayout {
+        rows: i32,
+        columns: i32,
+        group_size: i32,
+        bits: i32,
+        /// Code of the type of scales and biases.
+        scales: u8,
+    }
+
+    /// What becomes of activations before a product.
+    enum Activations {
+        Int8,
+        Int16,
+        F32,
+    }
+
     struct RopeOptions {
         dims: i32,
         traditional: bool,
@@ -222,6 +239,25 @@ pub(crate) mod ffi {
         fn swiglu(gate: &MlxArray, up: &MlxArray) -> Result<UniquePtr<MlxArray>>;
         fn rotate_half(x: &MlxArray, cos: &MlxArray, sin: &MlxArray) -> Result<UniquePtr<MlxArray>>;
 
+        // packed.cc
+        fn can_pack(layout: &PackedLayout) -> Result<bool>;
+        fn pack_affine(
+            packed: &MlxArray,
+            scales: &MlxArray,
+            biases: &MlxArray,
+            layout: &PackedLayout,
+        ) -> Result<UniquePtr<MlxArray>>;
+        fn packed_matmul(
+            x: &MlxArray,
+            data: &MlxArray,
+            layout: &PackedLayout,
+            activations: Activations,
+        ) -> Result<UniquePtr<MlxArray>>;
+        fn packed_rows(ids: &MlxArray, data: &MlxArray, layout: &PackedLayout)
+        -> Result<UniquePtr<MlxArray>>;
+        fn has_linear(x: &MlxArray, w: &MlxArray) -> bool;
+        fn linear(x: &MlxArray, w: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+
         // paged_attention.cc: q, k, v, k_slab, v_slab, row_offsets, context_lens, slot_mapping, block_tables.
         fn paged_attention(
             inputs: &CxxVector<MlxArray>,
@@ -246,6 +282,7 @@ pub(crate) mod ffi {
         fn clear_cache();
         fn version() -> String;
         fn cpu_threads() -> usize;
+        fn set_cpu_threads(threads: usize) -> Result<()>;
     }
 
     impl CxxVector<MlxArray> {}

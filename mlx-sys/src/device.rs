@@ -63,3 +63,9 @@ pub fn version() -> String {
 pub fn cpu_threads() -> usize {
     ffi::cpu_threads()
 }
+
+/// How many threads our CPU kernels and BLAS work with from now on: at least one, at most 256. The default is the cores
+/// that this process may use. Results do not depend on it. Waits for work under way.
+pub fn set_cpu_threads(threads: std::num::NonZeroUsize) -> Result<()> {
+    Ok(ffi::set_cpu_threads(threads.get())?)
+}

@@ -15,10 +15,13 @@ mod fast;
 mod fused;
 pub mod memory;
 mod ops;
+mod packed;
 mod paged;
 
 pub use array::{Array, async_eval, eval};
-pub use device::{Device, cpu_threads, default_device, set_default_device, synchronize, version};
+pub use device::{
+    Device, cpu_threads, default_device, set_cpu_threads, set_default_device, synchronize, version,
+};
 pub use dtype::{Dtype, Element};
 pub use error::{Error, Result};
 pub use fast::{
@@ -26,4 +29,5 @@ pub use fast::{
     scaled_dot_product_attention,
 };
 pub use ops::{Axis, Scan, concatenate, stack};
+pub use packed::{Activations, PackedMatrix};
 pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};

@@ -52,20 +52,20 @@ pub(super) enum KeptAs {
 }
 
 impl KeptAs {
-    /// Without a look at the devices of this machine, `auto` is taken for the CPU.
     fn decide(engine: &EngineConfig) -> Self {
-        match (engine.weights, engine.device) {
-            (Weights::Stored, _) | (Weights::Auto, Device::Gpu) => Self::Stored,
-            (Weights::F32, _) | (Weights::Auto, Device::Auto | Device::Cpu) => Self::F32,
+        match engine.weights {
+            Weights::Auto | Weights::Stored => Self::Stored,
+            Weights::F32 => Self::F32,
         }
     }
+}
 
-    /// Bytes of one number that is computed with: quantised and half-precision weights go with halves.
-    fn element_bytes(self) -> u64 {
-        match self {
-            Self::Stored => 2,
-            Self::F32 => 4,
-        }
+/// Bytes of one number that is computed with, and so kept in the KV blocks: f32, or halves where weights as stored are
+/// computed as they are. Without a look at the devices of this machine, `auto` is taken for the CPU.
+fn element_bytes(engine: &EngineConfig) -> u64 {
+    match (engine.weights, engine.device) {
+        (Weights::Stored, _) | (Weights::Auto, Device::Gpu) => 2,
+        (Weights::F32, _) | (Weights::Auto, Device::Auto | Device::Cpu) => 4,
     }
 }
 
@@ -95,7 +95,7 @@ impl Budget {
             KeptAs::Stored => summary.bytes_by_format.values().sum(),
             KeptAs::F32 => summary.num_parameters.saturating_mul(4),
         };
-        let kv_bytes_per_token = shape.kv_bytes_per_token(kept.element_bytes());
+        let kv_bytes_per_token = shape.kv_bytes_per_token(element_bytes(engine));
         let max_model_len = match (engine.max_model_len.map(u64::from), summary.context_length) {
             (Some(asked), Some(limit)) => Some(asked.min(limit)),
             (asked, limit) => asked.or(limit),
@@ -174,9 +174,12 @@ mod tests {
         let mut engine = Config::load(Sources::default()).unwrap().engine;
         engine.max_num_seqs = Some(3);
         // 100 tokens round up to 7 blocks of 16.
-        let f32 = Budget::new(shape, &summary, &engine, Some(1 << 20));
-        assert_eq!((f32.weight_bytes, f32.kv_bytes), (4000, Some(3 * 112 * 2 * 2 * 8 * 4)));
-        assert_eq!(f32.fits(), Some(true));
+        let on_cpu = Budget::new(shape, &summary, &engine, Some(1 << 20));
+        assert_eq!((on_cpu.weight_bytes, on_cpu.kv_bytes), (1062, Some(3 * 112 * 2 * 2 * 8 * 4)));
+        assert_eq!(on_cpu.fits(), Some(true));
+        engine.weights = Weights::F32;
+        assert_eq!(Budget::new(shape, &summary, &engine, None).weight_bytes, 4000);
+        engine.weights = Weights::Auto;
 
         engine.device = Device::Gpu;
         engine.max_model_len = Some(16);

@@ -143,7 +143,7 @@ impl Inspection {
         let bytes = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), units::bytes);
         let kept = match budget.weights_kept_as {
             KeptAs::Stored => "as stored",
-            KeptAs::F32 => "f32; --weights stored keeps them as they are",
+            KeptAs::F32 => "f32",
         };
         let length = budget.max_model_len.map_or_else(|| "?".to_owned(), |n| n.to_string());
         let verdict = match budget.fits() {

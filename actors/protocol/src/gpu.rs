@@ -91,10 +91,10 @@ pub enum DeviceChoice {
 /// In which type weights are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightDtype {
-    /// As stored on a GPU; f32 on the CPU, where MLX is fast for f32 only.
+    /// As stored in the file; on the CPU, by the kernels made for it, which compute in f32.
     #[default]
     Auto,
-    /// As stored in the file.
+    /// As stored in the file, computing in the file's own type.
     Stored,
     /// Dequantised to f32.
     F32,

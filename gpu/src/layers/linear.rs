@@ -1,6 +1,6 @@
 //! Matrices and linear layers, dense or quantised.
 
-use mlx_sys::{Array, Dtype, Orientation, Quantized, concatenate, eval};
+use mlx_sys::{Activations, Array, Dtype, Orientation, PackedMatrix, Quantized, concatenate, eval};
 
 use crate::error::Result;
 
@@ -11,6 +11,8 @@ pub enum Matrix {
     Dense(Array),
     /// Groups of a row share a scale and a bias.
     Quantized(Quantized),
+    /// The same in the form of the CPU's kernels.
+    Packed(PackedMatrix),
 }
 
 impl Matrix {
@@ -19,7 +21,17 @@ impl Matrix {
         match self {
             Self::Dense(array) => array.nbytes() as u64,
             Self::Quantized(q) => (q.packed.nbytes() + q.scales.nbytes() + q.biases.nbytes()) as u64,
+            Self::Packed(packed) => packed.nbytes() as u64,
         }
+    }
+
+    /// A quantised matrix repacked for the CPU's kernels, where they take it; everything else as it is.
+    ///
+    /// # Errors
+    /// If the parts of a quantised matrix do not fit each other.
+    pub fn packed(self, activations: Activations) -> Result<Self> {
+        let Self::Quantized(quantized) = &self else { return Ok(self) };
+        Ok(PackedMatrix::from_affine(quantized, activations)?.map_or(self, Self::Packed))
     }
 
     /// `x` [T, inputs] times the transposed matrix, [T, outputs].
@@ -28,8 +40,9 @@ impl Matrix {
     /// If MLX refuses an operation.
     pub fn apply(&self, x: &Array) -> Result<Array> {
         Ok(match self {
-            Self::Dense(array) => x.matmul(&array.transpose(&[1, 0])?)?,
+            Self::Dense(array) => x.linear(array)?,
             Self::Quantized(q) => q.matmul(x, Orientation::Transposed)?,
+            Self::Packed(packed) => packed.apply(x)?,
         })
     }
 
@@ -49,6 +62,7 @@ impl Matrix {
                 };
                 rows.dequantize(dtype)?
             }
+            Self::Packed(packed) => packed.rows(ids)?.astype(dtype)?,
         })
     }
 
@@ -143,6 +157,28 @@ impl Projections {
         let mut borders: Vec<i32> = ends.collect();
         borders.pop();
         Ok(Self::Stacked(Linear { matrix, bias }, borders))
+    }
+
+    /// The same layers, `change` done to each matrix.
+    ///
+    /// # Errors
+    /// The first that `change` gives.
+    pub fn map_matrices(self, change: impl Fn(Matrix) -> Result<Matrix>) -> Result<Self> {
+        let on = |linear: Linear| {
+            Ok::<_, crate::error::GpuError>(Linear { matrix: change(linear.matrix)?, bias: linear.bias })
+        };
+        Ok(match self {
+            Self::Stacked(linear, borders) => Self::Stacked(on(linear)?, borders),
+            Self::Separate(layers) => Self::Separate(layers.into_iter().map(on).collect::<Result<_>>()?),
+        })
+    }
+
+    /// Bytes of the matrices.
+    pub fn nbytes(&self) -> u64 {
+        match self {
+            Self::Stacked(linear, _) => linear.matrix.nbytes(),
+            Self::Separate(layers) => layers.iter().map(|layer| layer.matrix.nbytes()).sum(),
+        }
     }
 
     /// The layers' outputs, in order.

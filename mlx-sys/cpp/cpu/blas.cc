@@ -21,7 +21,7 @@ void run_jobs(int, openblas_dojob_callback job, int count, size_t stride, void* 
 }
 
 __attribute__((constructor)) void adopt_threads() {
-  scipy_openblas_set_num_threads(static_cast<int>(troupe::pool_threads()));
+  troupe::on_pool_resize([](size_t threads) { scipy_openblas_set_num_threads(static_cast<int>(threads)); });
   scipy_openblas_set_threads_callback_function(run_jobs);
 }
 
@@ -32,7 +32,7 @@ EXPORT void cblas_sgemm(CBLAS_ORDER order, CBLAS_TRANSPOSE trans_a, CBLAS_TRANSP
   // A single row is the same whether it is called transposed or not.
   bool plain_a = trans_a == CblasNoTrans || (m == 1 && lda == 1);
   if (order == CblasRowMajor && plain_a && trans_b == CblasTrans && k > 1) {
-    troupe::linear({m, n, k, alpha, beta, a, lda, b, ldb, c, ldc});
+    troupe::linear({m, n, k, alpha, beta, a, lda, b, troupe::Number::f32, ldb, c, ldc});
     return;
   }
   scipy_cblas_sgemm(order, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);

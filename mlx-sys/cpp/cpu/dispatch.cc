@@ -1,40 +1,59 @@
 // Which instruction set's kernels this machine runs.
-#include "cpu/kernels/kernels.h"
+#include "cpu/dispatch.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+#define DECLARE_TABLE(isa) \
+  namespace troupe::isa {  \
+  extern const Kernels kTable; \
+  }
+
+DECLARE_TABLE(base)
+#if defined(__x86_64__)
+DECLARE_TABLE(v3)
+DECLARE_TABLE(v3vnni)
+DECLARE_TABLE(v4)
+DECLARE_TABLE(v4vnni)
+#elif defined(__aarch64__) && defined(__linux__)
+DECLARE_TABLE(dotprod)
+#endif
 
 namespace troupe {
 
-namespace base {
-extern const Kernels kTable;
-}
-
 #if defined(__x86_64__)
-namespace v3 {
-extern const Kernels kTable;
-}
-namespace v4 {
-extern const Kernels kTable;
-}
-
-namespace {
-// The levels of the x86-64 ABI, by the features of each that our kernels' compilers use.
-const Kernels& best() {
+// The levels of the x86-64 ABI, by the features of each that our kernels' compilers use, and the byte dot products.
+std::vector<InstructionSet> instruction_sets() {
   __builtin_cpu_init();
-  bool v3_runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                 __builtin_cpu_supports("bmi2");
+  bool v3_runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+                 __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   bool v4_runs = v3_runs && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                  __builtin_cpu_supports("avx512vl");
-  return v4_runs ? v4::kTable : v3_runs ? v3::kTable : base::kTable;
+  std::vector<InstructionSet> sets;
+  if (v4_runs && __builtin_cpu_supports("avx512vnni")) sets.push_back({"v4vnni", &v4vnni::kTable});
+  if (v4_runs) sets.push_back({"v4", &v4::kTable});
+  if (v3_runs && __builtin_cpu_supports("avxvnni")) sets.push_back({"v3vnni", &v3vnni::kTable});
+  if (v3_runs) sets.push_back({"v3", &v3::kTable});
+  sets.push_back({"base", &base::kTable});
+  return sets;
 }
-}  // namespace
+#elif defined(__aarch64__) && defined(__linux__)
+std::vector<InstructionSet> instruction_sets() {
+  std::vector<InstructionSet> sets;
+  if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) sets.push_back({"dotprod", &dotprod::kTable});
+  sets.push_back({"base", &base::kTable});
+  return sets;
+}
 #else
-namespace {
-const Kernels& best() { return base::kTable; }
-}  // namespace
+// Where the compiler's default is what every machine of the platform has.
+std::vector<InstructionSet> instruction_sets() { return {{"base", &base::kTable}}; }
 #endif
 
 const Kernels& kernels() {
-  static const Kernels& chosen = best();
+  static const Kernels& chosen = *instruction_sets().front().kernels;
   return chosen;
 }
 

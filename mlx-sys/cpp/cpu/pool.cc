@@ -6,16 +6,17 @@
 #include <cstdint>
 #include <mutex>
 #include <thread>
+#include <vector>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
+#include "cpu/cores.h"
 
 namespace troupe {
 namespace {
 
-// More threads than this do not help a memory-bound decode on one socket.
-constexpr size_t kMaxThreads = 16;
+// More threads than this do not help a memory-bound decode on one socket: the default goes no further.
+constexpr size_t kDefaultThreads = 16;
+// The most that can be asked for.
+constexpr size_t kMostThreads = 256;
 // How long a worker polls for the next piece of work before it sleeps: about the time of a small graph operation, so
 // that the pieces of one step do not pay a wake-up each, and an idle server uses no CPU.
 constexpr int kPolls = 2000;
@@ -30,30 +31,41 @@ void pause() {
 #endif
 }
 
-size_t usable_cpus() {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<size_t>(CPU_COUNT(&set));
-#endif
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
 class Pool {
  public:
   static Pool& get() {
     // Never destroyed: workers may still sleep in it when the process ends.
-    static Pool* pool = new Pool(std::clamp<size_t>(usable_cpus(), 1, kMaxThreads));
+    static Pool* pool = new Pool;
     return *pool;
   }
 
-  size_t threads() const { return workers_ + 1; }
+  size_t threads() const { return wanted_.load(std::memory_order_relaxed) + 1; }
+
+  void resize(size_t threads) {
+    std::lock_guard<std::mutex> turn(turn_);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      wanted_.store(std::clamp<size_t>(threads, 1, kMostThreads) - 1, std::memory_order_relaxed);
+    }
+    wake_.notify_all();
+    for (; workers_.size() > wanted_; workers_.pop_back()) workers_.back().join();
+    if (on_resize_) on_resize_(wanted_ + 1);
+  }
+
+  void on_resize(void (*call)(size_t)) {
+    std::lock_guard<std::mutex> turn(turn_);
+    on_resize_ = call;
+    call(wanted_ + 1);
+  }
 
   void run(size_t count, Work work, void* context) {
-    if (count <= 1 || workers_ == 0 || inside_task) {
+    if (count <= 1 || threads() == 1 || inside_task) {
       for (size_t i = 0; i < count; ++i) work(context, i);
       return;
     }
     std::lock_guard<std::mutex> turn(turn_);
+    hire();
+    caller_cpu_.store(current_cpu(), std::memory_order_relaxed);
     work_ = work;
     context_ = context;
     count_ = count;
@@ -70,8 +82,14 @@ class Pool {
   }
 
  private:
-  explicit Pool(size_t threads) : workers_(threads - 1) {
-    for (size_t i = 0; i < workers_; ++i) std::thread([this] { serve(); }).detach();
+  Pool() : cores_(usable_cores()), wanted_(std::min(cores_.count, kDefaultThreads) - 1) {}
+
+  // Workers start with the first work for them.
+  void hire() {
+    while (workers_.size() < wanted_) {
+      size_t index = workers_.size();
+      workers_.emplace_back([this, index] { serve(index); });
+    }
   }
 
   void take_all() {
@@ -95,19 +113,30 @@ class Pool {
 
   bool is_news(uint64_t state, uint64_t seen) const { return (state & kOpen) != 0 && state / kRound != seen; }
 
-  uint64_t next_round(uint64_t seen) {
+  bool dismissed(size_t index) const { return index >= wanted_.load(std::memory_order_relaxed); }
+
+  // The state when there is news, or when worker `index` is no longer wanted.
+  uint64_t next_round(uint64_t seen, size_t index) {
     for (int poll = 0; poll < kPolls; ++poll, pause()) {
       uint64_t state = state_.load(std::memory_order_acquire);
-      if (is_news(state, seen)) return state;
+      if (is_news(state, seen) || dismissed(index)) return state;
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    wake_.wait(lock, [&] { return is_news(state_.load(std::memory_order_acquire), seen); });
+    wake_.wait(lock, [&] { return is_news(state_.load(std::memory_order_acquire), seen) || dismissed(index); });
     return state_.load(std::memory_order_acquire);
   }
 
-  void serve() {
-    for (uint64_t seen = 0;;) {
-      uint64_t state = next_round(seen);
+  // A worker on the caller's CPU waits for it, or halves it. On a busy machine the system may leave both there for
+  // seconds. Workers have no CPU of their own beyond that, since other processes would choose the same.
+  void make_way() {
+    int cpu = caller_cpu_.load(std::memory_order_relaxed);
+    if (cpu >= 0 && cpu == current_cpu()) leave_cpu(cores_, cpu);
+  }
+
+  void serve(size_t index) {
+    for (uint64_t seen = 0; !dismissed(index);) {
+      uint64_t state = next_round(seen, index);
+      make_way();
       while (is_news(state, seen)) {
         if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
         seen = state / kRound;
@@ -122,7 +151,11 @@ class Pool {
   static constexpr uint64_t kOpen = 1 << 16;
   static constexpr uint64_t kRound = kOpen * 2;
 
-  const size_t workers_;
+  const Cores cores_;
+  std::atomic<size_t> wanted_;
+  std::atomic<int> caller_cpu_{-1};
+  std::vector<std::thread> workers_;
+  void (*on_resize_)(size_t) = nullptr;
   std::mutex turn_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -136,6 +169,10 @@ class Pool {
 }  // namespace
 
 size_t pool_threads() { return Pool::get().threads(); }
+
+void set_pool_threads(size_t threads) { Pool::get().resize(threads); }
+
+void on_pool_resize(void (*call)(size_t threads)) { Pool::get().on_resize(call); }
 
 void pool_run(size_t count, Work work, void* context) { Pool::get().run(count, work, context); }
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/kernels/packed.h"
+
 namespace troupe {
 
 constexpr int kLanes = 16;      // floats that are summed beside each other, on every machine
@@ -14,13 +16,14 @@ constexpr int kRowBlock = 96;   // rows of a product that stay in the second cac
 
 // c [m, n] = alpha * a [m, k] * w [n, k]ᵀ + beta * c, all row-major with rows lda, ldw, ldc floats apart; c is not
 // read when beta is 0. An element is one sum in an order that depends on k alone: row i of the result is the same,
-// bit for bit, whatever m is and whatever the other rows hold.
+// bit for bit, whatever m is and whatever the other rows hold. The elements of w become f32 before they are used.
 struct Linear {
   int m, n, k;
   float alpha, beta;
   const float* a;
   int64_t lda;
-  const float* w;
+  const void* w;
+  Number number;  // what an element of w is
   int64_t ldw;
   float* c;
   int64_t ldc;
@@ -51,6 +54,11 @@ struct QueryState {
 struct Kernels {
   // Columns first..last of the product.
   void (*linear)(const Linear& product, int first, int last);
+  // Row `row` of activations as integers, from x [k].
+  void (*quantize_row)(const float* x, int row, const IntegerRows& out);
+  // out [m, n] = x [m, k] * w [n, k]ᵀ for the rows of w in `panels`. Rows are invariant as in Linear.
+  void (*packed_integer)(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out);
+  void (*packed_f32)(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
   // Takes the keys of one tile, which starts at position `start`, into the results of `count` queries.
   void (*attend)(const PagedScores& how, int dim, const Tile& tile, int start, int count, QueryState* states);
   // The sum of a query's weights.

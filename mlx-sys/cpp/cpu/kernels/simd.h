@@ -10,8 +10,6 @@
 
 #include "cpu/kernels/kernels.h"
 
-#define TROUPE_INLINE inline __attribute__((always_inline))
-
 namespace troupe::TROUPE_ISA {
 
 typedef float V4 __attribute__((vector_size(16)));

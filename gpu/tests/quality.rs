@@ -1,0 +1,56 @@
+//! How far the CPU's kernels are from the same weights as plain f32, on ordinary text.
+
+mod support;
+
+use std::path::Path;
+
+use serde_json::Value;
+use support::driver::Driver;
+use support::{default_model, greedy_with_logprobs};
+use troupe_protocol::{LoadRequest, TokenId, WeightDtype};
+
+/// The most likely tokens that are compared: they hold nearly all of the mass.
+const TOP: u8 = 64;
+
+/// The prompts of the fixture and the answers to them, in one piece each.
+fn texts() -> Vec<Vec<TokenId>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/default_model.json");
+    let cases: Vec<Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let ids = |case: &Value, key: &str| -> Vec<TokenId> {
+        case[key].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as TokenId).collect()
+    };
+    cases.iter().map(|case| [ids(case, "prompt"), ids(case, "greedy")].concat()).collect()
+}
+
+/// The log-probabilities of the most likely tokens after each position of `text`.
+fn distributions(request: &LoadRequest, texts: &[Vec<TokenId>]) -> Vec<Vec<(TokenId, f32)>> {
+    let mut driver = Driver::load(request);
+    let of = |text: &Vec<TokenId>| {
+        let places: Vec<usize> = (0..text.len()).collect();
+        driver.logprobs_at(text, &places, &greedy_with_logprobs(TOP))
+    };
+    texts.iter().flat_map(of).collect()
+}
+
+/// The divergence of `found` from `wanted` over the tokens of both.
+fn divergence(found: &[(TokenId, f32)], wanted: &[(TokenId, f32)]) -> f64 {
+    let shared = wanted.iter().filter_map(|&(id, p)| {
+        found.iter().find(|other| other.0 == id).map(|&(_, q)| f64::from(p).exp() * f64::from(p - q))
+    });
+    shared.sum()
+}
+
+#[test]
+fn the_kernels_hardly_change_the_distribution() {
+    let texts = texts();
+    let exact = distributions(&default_model(), &texts);
+    let kernels = LoadRequest { weights: WeightDtype::Auto, ..default_model() };
+    let found = distributions(&kernels, &texts);
+    let count = exact.len() as f64;
+    let pairs = || found.iter().zip(&exact);
+    let mean = pairs().map(|(found, exact)| divergence(found, exact)).sum::<f64>() / count;
+    let agreed = pairs().filter(|(found, exact)| found[0].0 == exact[0].0).count() as f64 / count;
+    println!("{count} positions: mean divergence {mean:.2e} nats, the same first token {agreed:.4}");
+    assert!(mean < 1e-3, "{mean}");
+    assert!(agreed >= 0.99, "{agreed}");
+}

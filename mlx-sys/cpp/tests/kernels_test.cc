@@ -1,0 +1,13 @@
+#include "check.h"
+
+#include "cpu/dispatch.h"
+
+int main() {
+  std::printf("instruction sets:");
+  for (const auto& set : troupe::instruction_sets()) std::printf(" %s", set.name);
+  std::printf("\n");
+  troupe::test::test_pool();
+  troupe::test::test_dense();
+  troupe::test::test_packed();
+  std::printf("all passed\n");
+}
