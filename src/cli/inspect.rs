@@ -226,7 +226,7 @@ mod tests {
         assert!(json["tokenizer"].is_null());
         // f32 on the CPU: 2 · 2 layers · 2 heads · 4 numbers · 4 bytes, for 8 sequences of 128 tokens.
         assert_eq!(json["memory"]["kv_bytes"], 2 * 2 * 2 * 4 * 4 * 8 * 128);
-        assert_eq!(json["memory"]["weight_bytes"], 4 * test_model::PARAMETERS);
+        assert_eq!(json["memory"]["weight_bytes"], 2048 + 256);
     }
 
     #[test]
