@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use support::checkpoint::Checkpoint;
 use support::driver::{Driver, Feed};
 use support::{default_model, greedy_with_logprobs, request};
+use troupe_protocol::{LoadRequest, WeightDtype};
 
 /// Log-probabilities of the default model may differ by this much.
 const DEFAULT_MODEL_TOLERANCE: f32 = 0.02;
@@ -33,7 +34,16 @@ fn floats(value: &Value) -> Vec<f32> {
 
 #[test]
 fn the_default_model_says_what_the_reference_says() {
-    let mut driver = Driver::load(&default_model());
+    for weights in [WeightDtype::Auto, WeightDtype::F32] {
+        let worst = worst_difference(&LoadRequest { weights, ..default_model() });
+        println!("{weights:?}: largest difference {worst}");
+        assert!(worst <= DEFAULT_MODEL_TOLERANCE, "{weights:?}: {worst}");
+    }
+}
+
+/// Asserts the reference's greedy tokens, and gives the largest difference of log-probabilities from it.
+fn worst_difference(model: &LoadRequest) -> f32 {
+    let mut driver = Driver::load(model);
     let mut worst = 0.0_f32;
     for case in fixture("default_model.json") {
         let (name, prompt) = (&case["name"], numbers::<u32>(&case["prompt"]));
@@ -54,8 +64,7 @@ fn the_default_model_says_what_the_reference_says() {
         }
         driver.release(sequence);
     }
-    println!("largest difference {worst}");
-    assert!(worst <= DEFAULT_MODEL_TOLERANCE, "{worst}");
+    worst
 }
 
 /// The largest difference over the reference's tokens. A token of the reference that is not among the found ones

@@ -43,8 +43,8 @@ fn divergence(found: &[(TokenId, f32)], wanted: &[(TokenId, f32)]) -> f64 {
 #[test]
 fn the_kernels_hardly_change_the_distribution() {
     let texts = texts();
-    let exact = distributions(&default_model(), &texts);
-    let kernels = LoadRequest { weights: WeightDtype::Auto, ..default_model() };
+    let exact = distributions(&LoadRequest { weights: WeightDtype::F32, ..default_model() }, &texts);
+    let kernels = default_model();
     let found = distributions(&kernels, &texts);
     let count = exact.len() as f64;
     let pairs = || found.iter().zip(&exact);

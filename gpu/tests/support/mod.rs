@@ -27,12 +27,17 @@ pub fn request(path: &Path) -> LoadRequest {
     }
 }
 
-/// The default model, which `make models` fetches.
+/// The default model, which `make models` fetches, with its weights as they are served.
 pub fn default_model() -> LoadRequest {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../models").join("SmolLM2-135M-Instruct.Q4_1.gguf");
     assert!(path.exists(), "{} is missing: run `make models`", path.display());
-    LoadRequest { block_size: 32, kv_cache_bytes: Some(512 << 20), ..request(&path) }
+    LoadRequest {
+        block_size: 32,
+        weights: WeightDtype::Auto,
+        kv_cache_bytes: Some(512 << 20),
+        ..request(&path)
+    }
 }
 
 /// Greedy, with the log-probabilities of the `n` most likely tokens.
