@@ -32,12 +32,17 @@ fn distributions(request: &LoadRequest, texts: &[Vec<TokenId>]) -> Vec<Vec<(Toke
     texts.iter().flat_map(of).collect()
 }
 
-/// The divergence of `found` from `wanted` over the tokens of both.
+/// The Kullback-Leibler divergence of `found` from `wanted`, in nats, with all tokens that are not reported by both
+/// taken together as one. Never negative, and a lower bound of the divergence over the whole vocabulary.
 fn divergence(found: &[(TokenId, f32)], wanted: &[(TokenId, f32)]) -> f64 {
-    let shared = wanted.iter().filter_map(|&(id, p)| {
-        found.iter().find(|other| other.0 == id).map(|&(_, q)| f64::from(p).exp() * f64::from(p - q))
+    let both = wanted.iter().filter_map(|&(id, p)| {
+        found.iter().find(|other| other.0 == id).map(|&(_, q)| (f64::from(p).exp(), f64::from(q).exp()))
     });
-    shared.sum()
+    let both: Vec<(f64, f64)> = both.collect();
+    // Log-probabilities are rounded to f32, so what is left of a sure distribution may come out at or below zero.
+    let rest = |sum: f64| (1.0 - sum).max(1e-7);
+    let rest = (rest(both.iter().map(|(p, _)| p).sum()), rest(both.iter().map(|(_, q)| q).sum()));
+    both.into_iter().chain([rest]).map(|(p, q)| p * (p / q).ln()).sum()
 }
 
 #[test]
