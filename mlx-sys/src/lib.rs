@@ -17,6 +17,8 @@ pub mod memory;
 mod ops;
 mod packed;
 mod paged;
+pub mod profile;
+mod projection;
 
 pub use array::{Array, async_eval, eval};
 pub use device::{
@@ -31,3 +33,4 @@ pub use fast::{
 pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
 pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};
+pub use projection::{Around, Gate, Norm};
