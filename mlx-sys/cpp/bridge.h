@@ -119,6 +119,7 @@ void clear_cache();
 rust::String version();
 size_t cpu_threads();
 void set_cpu_threads(size_t threads);
+void pin_cpu_threads(bool pinned);
 void profile_kernels(bool on);
 rust::Vec<KernelTime> kernel_times();
 

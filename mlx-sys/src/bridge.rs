@@ -324,6 +324,7 @@ pub(crate) mod ffi {
         fn version() -> String;
         fn cpu_threads() -> usize;
         fn set_cpu_threads(threads: usize) -> Result<()>;
+        fn pin_cpu_threads(pinned: bool);
 
         // cpu_node.cc
         fn profile_kernels(on: bool);

@@ -22,7 +22,8 @@ mod projection;
 
 pub use array::{Array, async_eval, eval};
 pub use device::{
-    Device, cpu_threads, default_device, set_cpu_threads, set_default_device, synchronize, version,
+    CpuAffinity, Device, cpu_threads, default_device, set_cpu_affinity, set_cpu_threads, set_default_device,
+    synchronize, version,
 };
 pub use dtype::{Dtype, Element};
 pub use error::{Error, Result};

@@ -159,8 +159,8 @@ impl Projections {
     ///
     /// # Errors
     /// The first that `change` gives.
-    pub fn map_matrices(self, change: impl Fn(Matrix) -> Result<Matrix>) -> Result<Self> {
-        let on = |linear: Linear| {
+    pub fn map_matrices(self, mut change: impl FnMut(Matrix) -> Result<Matrix>) -> Result<Self> {
+        let mut on = |linear: Linear| {
             Ok::<_, crate::error::GpuError>(Linear { matrix: change(linear.matrix)?, bias: linear.bias })
         };
         Ok(match self {
