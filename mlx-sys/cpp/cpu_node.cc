@@ -10,27 +10,28 @@ namespace mx = mlx::core;
 
 namespace {
 
-class CpuNode : public mx::UnaryPrimitive {
+class CpuNode : public mx::Primitive {
  public:
-  CpuNode(mx::Stream stream, std::string name, CpuBody body)
-      : UnaryPrimitive(stream), name_(std::move(name)), body_(std::move(body)) {}
+  CpuNode(mx::Stream stream, std::string name, CpuBodies body)
+      : Primitive(stream), name_(std::move(name)), body_(std::move(body)) {}
 
-  void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
-    out.set_data(mx::allocator::malloc(out.nbytes()));
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    std::vector<mx::array> in;
+    std::vector<mx::array> in, outs;
     for (const auto& input : inputs) {
       encoder.set_input_array(input);
       in.push_back(mx::array::unsafe_weak_copy(input));
     }
-    encoder.set_output_array(out);
+    for (auto& out : outputs) {
+      out.set_data(mx::allocator::malloc(out.nbytes()));
+      encoder.set_output_array(out);
+      outs.push_back(mx::array::unsafe_weak_copy(out));
+    }
     // MLX keeps the buffers alive until the task has run, but not this node: the body travels with the task.
-    encoder.dispatch([in = std::move(in), out = mx::array::unsafe_weak_copy(out), body = body_]() mutable {
-      body(in, out);
-    });
+    encoder.dispatch([in = std::move(in), outs = std::move(outs), body = body_]() mutable { body(in, outs); });
   }
 
-  void eval_gpu(const std::vector<mx::array>&, mx::array&) override {
+  void eval_gpu(const std::vector<mx::array>&, std::vector<mx::array>&) override {
     throw std::runtime_error("[" + name_ + "] has no GPU body");
   }
 
@@ -38,17 +39,29 @@ class CpuNode : public mx::UnaryPrimitive {
 
  private:
   std::string name_;
-  CpuBody body_;
+  CpuBodies body_;
 };
 
 }  // namespace
 
 bool on_cpu() { return mx::default_device() == mx::Device::cpu; }
 
-mx::array cpu_node(std::string name, mx::Shape shape, std::vector<mx::array> inputs, CpuBody body) {
+std::vector<mx::array> cpu_node(std::string name, std::vector<NodeOutput> outputs, std::vector<mx::array> inputs,
+                                CpuBodies body) {
   auto stream = mx::default_stream(mx::default_device());
   auto node = std::make_shared<CpuNode>(stream, std::move(name), std::move(body));
-  return mx::array(std::move(shape), mx::float32, std::move(node), std::move(inputs));
+  std::vector<mx::Shape> shapes;
+  std::vector<mx::Dtype> dtypes;
+  for (auto& output : outputs) {
+    shapes.push_back(std::move(output.shape));
+    dtypes.push_back(output.dtype);
+  }
+  return mx::array::make_arrays(std::move(shapes), dtypes, node, inputs);
+}
+
+mx::array cpu_node(std::string name, mx::Shape shape, std::vector<mx::array> inputs, CpuBody body) {
+  auto one = [body = std::move(body)](std::vector<mx::array>& in, std::vector<mx::array>& outs) { body(in, outs[0]); };
+  return cpu_node(std::move(name), {NodeOutput{std::move(shape), mx::float32}}, std::move(inputs), std::move(one))[0];
 }
 
 }  // namespace troupe

@@ -17,6 +17,7 @@ pub mod memory;
 mod ops;
 mod packed;
 mod paged;
+mod sampling;
 
 pub use array::{Array, async_eval, eval};
 pub use device::{
@@ -31,3 +32,4 @@ pub use fast::{
 pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
 pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};
+pub use sampling::{Choice, Drawing, Penalty, RowChoice, TokenLogprobs};

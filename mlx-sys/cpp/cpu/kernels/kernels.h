@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cpu/kernels/packed.h"
+#include "cpu/kernels/vocabulary.h"
 
 namespace troupe {
 
@@ -67,6 +68,13 @@ struct Kernels {
   void (*rms_norm)(int n, const float* x, const float* weight, float eps, float* out);
   void (*silu_times)(int n, const float* gate, const float* up, float* out);
   void (*rotate)(int half, const float* x, const float* cos, const float* sin, float* out);
+  // Of at most kLogits logits: the largest of each lane's, kLanes in all; the sum of their weights; the weights.
+  void (*lane_maxima)(int n, const float* x, float* maxima);
+  float (*mass)(int n, const float* x, const Weighting& how);
+  void (*weights)(int n, const float* x, const Weighting& how, float* out);
+  // Where the logits stand that are at least `bound`, in order, and how many they are.
+  int (*at_least)(int n, const float* x, float bound, int32_t* places);
+  void (*penalise)(int n, const float* x, const Penalty& how, float* out);
 };
 
 __attribute__((visibility("default"))) const Kernels& kernels();
