@@ -16,11 +16,13 @@ using CpuBody = std::function<void(std::vector<mlx::core::array>& inputs, mlx::c
 // An f32 array on the default stream. `name` stands in error messages.
 mlx::core::array cpu_node(std::string name, mlx::core::Shape shape, std::vector<mlx::core::array> inputs, CpuBody body);
 
-// The same with outputs of several shapes and types, in their order.
+// What a node's output is.
 struct NodeOutput {
   mlx::core::Shape shape;
   mlx::core::Dtype dtype;
 };
+
+// The same for outputs of any number and type, in the order in which they were asked for.
 using CpuBodies = std::function<void(std::vector<mlx::core::array>& inputs, std::vector<mlx::core::array>& outs)>;
 std::vector<mlx::core::array> cpu_node(std::string name, std::vector<NodeOutput> outputs,
                                        std::vector<mlx::core::array> inputs, CpuBodies body);

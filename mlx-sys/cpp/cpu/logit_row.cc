@@ -13,17 +13,6 @@ void Candidates::push(int32_t id, float logit) {
   logits.push_back(logit);
 }
 
-void Candidates::keep(float least) {
-  size_t count = 0;
-  for (size_t i = 0; i < size(); ++i) {
-    if (!(logits[i] >= least)) continue;
-    ids[count] = ids[i];
-    logits[count++] = logits[i];
-  }
-  ids.resize(count);
-  logits.resize(count);
-}
-
 void Candidates::sort_first(size_t count) {
   std::vector<size_t> order(size());
   std::iota(order.begin(), order.end(), 0);
@@ -53,10 +42,22 @@ int LogitRow::part_size(size_t index) const {
   return std::min(kLogits, n_ - static_cast<int>(index) * kLogits);
 }
 
-std::vector<float> LogitRow::masses(const Weighting& how) const {
+std::vector<float> LogitRow::masses(const Weighting& how, float least) const {
   std::vector<float> masses(parts());
-  for (size_t i = 0; i < masses.size(); ++i) masses[i] = kernels().mass(part_size(i), part(i), how);
+  for (size_t i = 0; i < masses.size(); ++i) {
+    masses[i] = part_maxima_[i] < least ? 0 : kernels().mass(part_size(i), part(i), how, least);
+  }
   return masses;
+}
+
+std::array<double, kBounds> LogitRow::masses(const Weighting& how, const std::array<float, kBounds>& least) const {
+  std::array<double, kBounds> totals{};
+  float masses[kBounds];
+  for (size_t i = 0; i < parts(); ++i) {
+    kernels().masses(part_size(i), part(i), how, least.data(), masses);
+    for (int b = 0; b < kBounds; ++b) totals[b] += masses[b];
+  }
+  return totals;
 }
 
 uint32_t LogitRow::first_largest() const {
@@ -64,7 +65,7 @@ uint32_t LogitRow::first_largest() const {
   int32_t places[kLogits];
   // A part of NaN has the maximum -infinity, but no place.
   for (; index < parts(); ++index) {
-    if (kernels().at_least(part_size(index), part(index), max_, places) > 0) {
+    if (kernels().places_of(part_size(index), part(index), {max_, NAN}, places) > 0) {
       return static_cast<uint32_t>(index * kLogits) + static_cast<uint32_t>(places[0]);
     }
   }
@@ -80,12 +81,12 @@ float LogitRow::bound_of_largest(int count) const {
   return *nth;
 }
 
-Candidates LogitRow::at_least(float bound) const {
+Candidates LogitRow::in(const Range& range) const {
   Candidates found;
   int32_t places[kLogits];
   for (size_t i = 0; i < parts(); ++i) {
-    if (part_maxima_[i] < bound) continue;
-    int count = kernels().at_least(part_size(i), part(i), bound, places);
+    if (part_maxima_[i] < range.least) continue;
+    int count = kernels().places_of(part_size(i), part(i), range, places);
     for (int j = 0; j < count; ++j) {
       found.push(static_cast<int32_t>(i * kLogits) + places[j], part(i)[places[j]]);
     }

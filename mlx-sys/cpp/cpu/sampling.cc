@@ -1,6 +1,7 @@
 #include "cpu/sampling.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -16,22 +17,10 @@ namespace {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-// A nucleus is looked for among this many of the largest logits, and where it reaches further, among all.
+// A nucleus is looked for among this many of the largest logits first. A larger one is searched by its mass, in so many
+// rounds: then few logits are left for a search by value.
 constexpr int kLikely = 256;
-
-bool cuts_ranks(const Drawing& how, int n) { return how.top_k > 0 && how.top_k < n; }
-
-// The first element at which the cumulative sum of `weights` exceeds `target`; else the last that weighs anything.
-size_t first_beyond(const float* weights, size_t count, double sum, double target) {
-  size_t last = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (weights[i] == 0) continue;
-    last = i;
-    sum += weights[i];
-    if (sum > target) break;
-  }
-  return last;
-}
+constexpr int kRounds = 2;
 
 double total_of(const std::vector<float>& masses) {
   double total = 0;
@@ -39,83 +28,96 @@ double total_of(const std::vector<float>& masses) {
   return total;
 }
 
-// Every token may be drawn: part by part, so that no weight is kept.
-uint32_t draw_from_all(const LogitRow& row, const Weighting& how, float uniform) {
-  auto masses = row.masses(how);
+// The first token of at least `least` at which the cumulative mass of such tokens exceeds the share `uniform` of their
+// total. Part by part: the sums of the parts say where it is.
+uint32_t draw(const LogitRow& row, const Weighting& how, float least, float uniform) {
+  auto masses = row.masses(how, least);
   double target = uniform * total_of(masses), sum = 0;
-  size_t part = 0, last = 0;
-  // Stops at the part with the token, or at the last one that weighs anything.
-  for (; part < masses.size() && sum + masses[part] <= target; ++part) {
-    if (masses[part] > 0) last = part;
-    sum += masses[part];
-  }
-  if (part == masses.size()) part = last;
+  size_t part = 0;
+  while (sum + masses[part] <= target) sum += masses[part++];
   float weights[kLogits];
-  int n = row.part_size(part);
-  kernels().weights(n, row.part(part), how, weights);
-  return static_cast<uint32_t>(part * kLogits + first_beyond(weights, n, sum, target));
-}
-
-std::vector<float> weights_of(const Candidates& candidates, const Weighting& how) {
-  std::vector<float> weights(candidates.size());
-  kernels().weights(static_cast<int>(weights.size()), candidates.logits.data(), how, weights.data());
-  return weights;
-}
-
-// The largest logits of which the first top_k consist, with those that equal the least of them.
-Candidates ranked(const LogitRow& row, int top_k) {
-  auto candidates = row.at_least(row.bound_of_largest(top_k));
-  // Fewer are numbers.
-  if (candidates.size() < static_cast<size_t>(top_k)) return candidates;
-  candidates.keep(least_kept(candidates.logits.data(), nullptr, candidates.size(), top_k));
-  return candidates;
-}
-
-// Keeps the least set of the largest logits whose mass reaches `limit`. False if all together fall short of it.
-bool keep_nucleus(Candidates& candidates, const Weighting& how, double limit) {
-  auto weights = weights_of(candidates, how);
-  if (total_of(weights) < limit) return false;
-  candidates.keep(least_kept(candidates.logits.data(), weights.data(), weights.size(), limit));
-  return true;
-}
-
-Candidates nucleus(const LogitRow& row, const Weighting& how, float top_p) {
-  double limit = top_p * total_of(row.masses(how));
-  auto candidates = row.at_least(row.bound_of_largest(kLikely));
-  if (keep_nucleus(candidates, how, limit)) return candidates;
-  candidates = row.at_least(kNothing);
-  keep_nucleus(candidates, how, limit);
-  return candidates;
-}
-
-// What may be drawn, where that is not everything.
-Candidates kept(const LogitRow& row, const Weighting& how, const Drawing& drawing) {
-  float least = kNothing;
-  if (drawing.min_p > 0) least = std::min(how.max, how.max + drawing.temperature * std::log(drawing.min_p));
-  Candidates candidates;
-  if (cuts_ranks(drawing, row.size())) {
-    candidates = ranked(row, drawing.top_k);
-    if (drawing.top_p < 1) keep_nucleus(candidates, how, drawing.top_p * total_of(weights_of(candidates, how)));
-  } else if (drawing.top_p < 1) {
-    candidates = nucleus(row, how, drawing.top_p);
-  } else {
-    return row.at_least(least);
+  const float* logits = row.part(part);
+  int n = row.part_size(part), last = 0;
+  kernels().weights(n, logits, how, weights);
+  // Where rounding makes the sum fall short of the part's mass, its last token is taken.
+  for (int i = 0; i < n && sum <= target; ++i) {
+    if (!(logits[i] >= least) || weights[i] == 0) continue;
+    last = i;
+    sum += weights[i];
   }
-  candidates.keep(least);
-  return candidates;
+  return static_cast<uint32_t>(part * kLogits) + static_cast<uint32_t>(last);
+}
+
+// The k-th largest logit, where so many are numbers.
+float least_of_ranks(const LogitRow& row, int k) {
+  auto candidates = row.at_least(row.bound_of_largest(k));
+  if (candidates.size() < static_cast<size_t>(k)) return kNothing;
+  return least_kept(candidates.logits.data(), nullptr, candidates.size(), k);
+}
+
+float least_of_mass(const std::vector<float>& logits, const Weighting& how, double limit) {
+  std::vector<float> weights(logits.size());
+  kernels().weights(static_cast<int>(weights.size()), logits.data(), how, weights.data());
+  return least_kept(logits.data(), weights.data(), weights.size(), limit);
+}
+
+// Logits with the one where the mass, counted from the largest, reaches a limit.
+struct Bracket {
+  Range range;
+  double above;  // the mass from `range.below` on, which is less than the limit
+
+  // Cuts it to a kBounds-th; to what lies between `floor` and it, should rounding have put the range too high.
+  void narrow(const LogitRow& row, const Weighting& how, double limit, float floor) {
+    std::array<float, kBounds> bounds;
+    double least = range.least, step = (range.below - least) / kBounds;
+    for (int b = 0; b < kBounds; ++b) bounds[b] = static_cast<float>(least + b * step);
+    auto masses = row.masses(how, bounds);
+    int last = kBounds - 1;
+    while (last >= 0 && masses[last] < limit) --last;
+    if (last + 1 < kBounds) {
+      range.below = bounds[last + 1];
+      above = masses[last + 1];
+    }
+    range.least = last >= 0 ? bounds[last] : floor;
+  }
+};
+
+// The least logit of the smallest set of largest ones, equal ones together, whose mass reaches the share `top_p` of that
+// of all logits from `floor` on.
+float least_of_nucleus(const LogitRow& row, const Weighting& how, float floor, float top_p) {
+  // -infinity weighs nothing.
+  floor = std::max(floor, std::numeric_limits<float>::lowest());
+  double total = total_of(row.masses(how, floor)), limit = top_p * total;
+  // Most nuclei are small.
+  float likely = row.bound_of_largest(std::min(kLikely, row.bounds() / 4));
+  double above = likely > floor ? total_of(row.masses(how, likely)) : limit;
+  if (above >= limit) {
+    auto candidates = row.at_least(std::max(likely, floor));
+    return least_of_mass(candidates.logits, how, limit);
+  }
+  // Less than this, and all tokens together have no more mass than the nucleus leaves out.
+  double least = how.max + std::log((1.0 - top_p) * total / row.size()) / how.inverse_temperature;
+  Bracket bracket{{static_cast<float>(std::max<double>(least, floor)), likely}, above};
+  for (int round = 0; round < kRounds; ++round) bracket.narrow(row, how, limit, floor);
+  auto candidates = row.in(bracket.range);
+  if (candidates.size() == 0) return bracket.range.below;
+  return least_of_mass(candidates.logits, how, limit - bracket.above);
+}
+
+// The least logit that is kept.
+float least_of(const LogitRow& row, const Weighting& how, const Drawing& drawing) {
+  float least = kNothing;
+  if (drawing.top_k > 0 && drawing.top_k < row.size()) least = least_of_ranks(row, drawing.top_k);
+  if (drawing.top_p < 1) least = least_of_nucleus(row, how, least, drawing.top_p);
+  if (drawing.min_p > 0) least = std::max(least, how.max + drawing.temperature * std::log(drawing.min_p));
+  return std::min(least, how.max);
 }
 
 uint32_t choose(const LogitRow& row, const Drawing& drawing) {
   Weighting how{row.max(), 1 / drawing.temperature};
   bool greedy = drawing.greedy || drawing.top_k == 1 || drawing.top_p <= 0;
   if (greedy || std::isinf(how.max) || std::isinf(how.inverse_temperature)) return row.first_largest();
-  if (!cuts_ranks(drawing, row.size()) && drawing.top_p >= 1 && drawing.min_p <= 0) {
-    return draw_from_all(row, how, drawing.uniform);
-  }
-  auto candidates = kept(row, how, drawing);
-  auto weights = weights_of(candidates, how);
-  double target = drawing.uniform * total_of(weights);
-  return static_cast<uint32_t>(candidates.ids[first_beyond(weights.data(), weights.size(), 0, target)]);
+  return draw(row, how, least_of(row, how, drawing), drawing.uniform);
 }
 
 uint32_t choose(const float* logits, int n, const Adjustment& adjustment, const Drawing& drawing) {
@@ -152,7 +154,7 @@ void log_probabilities(int n, const std::vector<LogitsOfToken>& rows, const Toke
   parallel_for(rows.size(), [&](size_t r) {
     LogitRow row(rows[r].logits, n);
     // Where the largest is infinite, so is the sum.
-    double total = std::isinf(row.max()) ? 1.0 : total_of(row.masses({row.max(), 1.0f}));
+    double total = std::isinf(row.max()) ? 1.0 : total_of(row.masses({row.max(), 1.0f}, kNothing));
     double log_total = std::log(total);
     auto log_of = [&](float logit) { return static_cast<float>(static_cast<double>(logit) - row.max() - log_total); };
     float chosen = row.at(static_cast<int>(rows[r].token));

@@ -205,6 +205,17 @@ void test_selection(Random& random) {
     int k = 1 + random.below(n);
     check(least_kept(values.data(), nullptr, n, k) == sorted[k - 1], "selection: the k-th largest");
     check(least_kept(values.data(), nullptr, n, n + 1) == sorted[n - 1], "selection: the least of all");
+    // Masses that add up exactly.
+    std::vector<float> masses(n);
+    for (auto& mass : masses) mass = static_cast<float>(random.below(9)) / 8;
+    double limit = (1 + random.below(8 * n)) / 16.0;
+    float least = least_kept(values.data(), masses.data(), n, limit), wanted = sorted[n - 1];
+    for (float value : sorted) {
+      double above = 0;
+      for (int i = 0; i < n; ++i) above += values[i] > value ? masses[i] : 0;
+      if (above < limit) wanted = value;
+    }
+    check(least == wanted, "selection: where the mass reaches a limit");
   }
 }
 
@@ -228,8 +239,17 @@ void test_parts(Random& random, int n) {
       total += weights[i];
       if (x[i] >= 0.5f) wanted.push_back(i);
     }
-    check(std::fabs(set.kernels->mass(n, x.data(), how) - total) <= 1e-6 * total, "parts: the mass");
-    int count = set.kernels->at_least(n, x.data(), 0.5f, places.data());
+    check(std::fabs(set.kernels->mass(n, x.data(), how, -kInfinity) - total) <= 1e-6 * total, "parts: the mass");
+    const float bounds[kBounds] = {-kInfinity, -3, -1, -0.5f, 0, 0.5f, 1, kInfinity};
+    float masses[kBounds];
+    set.kernels->masses(n, x.data(), how, bounds, masses);
+    for (int b = 0; b < kBounds; ++b) {
+      check(masses[b] == set.kernels->mass(n, x.data(), how, bounds[b]), "parts: the mass from a bound on");
+    }
+    int between = set.kernels->places_of(n, x.data(), {-1, 0.5f}, places.data());
+    auto inside = [](float logit) { return logit >= -1 && logit < 0.5f; };
+    check(between == std::count_if(x.begin(), x.end(), inside), "parts: how many logits a range has");
+    int count = set.kernels->places_of(n, x.data(), {0.5f, kNan}, places.data());
     places.resize(count);
     check(places == wanted, "parts: where large logits stand");
   }

@@ -15,9 +15,10 @@ void rms_norm(int n, const float* x, const float* weight, float eps, float* out)
 void silu_times(int n, const float* gate, const float* up, float* out);
 void rotate(int half, const float* x, const float* cos, const float* sin, float* out);
 void lane_maxima(int n, const float* x, float* maxima);
-float mass(int n, const float* x, const Weighting& how);
 void weights(int n, const float* x, const Weighting& how, float* out);
-int at_least(int n, const float* x, float bound, int32_t* places);
+float mass(int n, const float* x, const Weighting& how, float least);
+void masses(int n, const float* x, const Weighting& how, const float* least, float* out);
+int places_of(int n, const float* x, const Range& range, int32_t* places);
 void penalise(int n, const float* x, const Penalty& how, float* out);
 
 }  // namespace troupe::TROUPE_ISA

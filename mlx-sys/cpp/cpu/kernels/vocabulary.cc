@@ -1,4 +1,4 @@
-// Parts of a row of logits: largest, weights and their sum, and which are at least so large.
+// Parts of a row of logits: the largest, the weights and their sums, and where logits of a range stand.
 #include "cpu/kernels/simd.h"
 #include "cpu/kernels/table.h"
 
@@ -73,26 +73,45 @@ void lane_maxima(int n, const float* x, float* maxima) {
   store(maxima, max(max(best[0], best[1]), max(best[2], best[3])));
 }
 
-float mass(int n, const float* x, const Weighting& how) {
-  V16 total[2] = {splat(0.0f), splat(0.0f)};
-  int i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    for (int j = 0; j < 2; ++j) total[j] = total[j] + weight(load_logits(x + i + j * kLanes, kLanes), how);
+float mass(int n, const float* x, const Weighting& how, float least) {
+  const V16 bound = splat(least);
+  V16 total = splat(0.0f);
+  for (int i = 0; i < n; i += kLanes) {
+    V16 logits = load_logits(x + i, n - i);
+    // Few are at least what a small nucleus begins with.
+    if (lanes_at_least(logits, bound) == 0) continue;
+    total = total + choose(bound, logits, splat(0.0f), weight(logits, how));
   }
-  for (; i < n; i += kLanes) total[0] = total[0] + weight(load_logits(x + i, n - i), how);
-  return sum(total[0] + total[1]);
+  return sum(total);
+}
+
+void masses(int n, const float* x, const Weighting& how, const float* least, float* out) {
+  V16 totals[kBounds];
+  TROUPE_UNROLL
+  for (int b = 0; b < kBounds; ++b) totals[b] = splat(0.0f);
+  for (int i = 0; i < n; i += kLanes) {
+    V16 logits = load_logits(x + i, n - i);
+    V16 weights = weight(logits, how);
+    TROUPE_UNROLL
+    for (int b = 0; b < kBounds; ++b) {
+      totals[b] = totals[b] + choose(splat(least[b]), logits, splat(0.0f), weights);
+    }
+  }
+  TROUPE_UNROLL
+  for (int b = 0; b < kBounds; ++b) out[b] = sum(totals[b]);
 }
 
 void weights(int n, const float* x, const Weighting& how, float* out) {
   for (int i = 0; i < n; i += kLanes) store_part(out + i, weight(load_logits(x + i, n - i), how), n - i);
 }
 
-int at_least(int n, const float* x, float bound, int32_t* places) {
+int places_of(int n, const float* x, const Range& range, int32_t* places) {
   int count = 0;
-  const V16 least = splat(bound);
+  const V16 least = splat(range.least), below = splat(range.below);
   for (int i = 0; i < n; i += kLanes) {
     // Not through load_logits: a NaN is not at least -infinity.
-    uint32_t found = lanes_at_least(load_part(x + i, n - i), least);
+    V16 logits = load_part(x + i, n - i);
+    uint32_t found = lanes_at_least(logits, least) & ~lanes_at_least(logits, below);
     if (i + kLanes > n) found &= (1u << (n - i)) - 1;
     for (; found != 0; found &= found - 1) places[count++] = i + __builtin_ctz(found);
   }

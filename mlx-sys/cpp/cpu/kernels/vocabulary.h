@@ -14,6 +14,13 @@ struct Weighting {
   float inverse_temperature;
 };
 
+// Logits of at least `least` that are less than `below`; a NaN bounds nothing.
+struct Range {
+  float least, below;
+};
+
+constexpr int kBounds = 8;  // bounds whose masses are computed together
+
 // Divides the positive and multiplies the negative logits of tokens in `prompt` or `generated` (counts for each token)
 // by `repetition`; then takes `presence` from those that were generated, and `frequency` for each time.
 struct Penalty {
