@@ -82,8 +82,8 @@ struct Bracket {
   }
 };
 
-// The least logit of the smallest set of largest ones, equal ones together, whose mass reaches the share `top_p` of that
-// of all logits from `floor` on.
+// The least logit of the smallest set of largest ones, equal ones together, whose mass reaches the share `top_p` of the
+// mass from `floor` on.
 float least_of_nucleus(const LogitRow& row, const Weighting& how, float floor, float top_p) {
   // -infinity weighs nothing.
   floor = std::max(floor, std::numeric_limits<float>::lowest());

@@ -199,7 +199,9 @@ void test_selection(Random& random) {
   for (int round = 0; round < 300; ++round) {
     int n = 1 + random.below(300);
     auto values = noise(random, n);
-    for (auto& x : values) x = round % 2 ? std::round(x * 8) : x * std::pow(10.0f, static_cast<float>(random.below(60) - 30));
+    for (auto& x : values) {
+      x = round % 2 ? std::round(x * 8) : x * std::pow(10.0f, static_cast<float>(random.below(60) - 30));
+    }
     auto sorted = values;
     std::sort(sorted.begin(), sorted.end(), [](float a, float b) { return a > b; });
     int k = 1 + random.below(n);
