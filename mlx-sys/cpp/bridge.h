@@ -28,6 +28,9 @@ struct RopeOptions;
 struct AttentionOptions;
 struct Fusion;
 struct KernelTime;
+struct RowDrawing;
+struct RowPenalty;
+struct TokenBias;
 struct HostBuffer;
 
 inline Ptr ptr(array a) { return std::make_unique<array>(std::move(a)); }
@@ -100,6 +103,11 @@ bool has_linear(const array& x, const array& w);
 Ptr linear_projection(const array& x, const array& w, const Fusion& fusion, const Arrays& rest);
 
 Ptr paged_attention(const Arrays& inputs, const AttentionOptions& options);
+
+bool has_sampling(const array& logits);
+Ptr choose_tokens(const Arrays& inputs, rust::Slice<const RowDrawing> drawings,
+                  rust::Slice<const RowPenalty> penalties, rust::Slice<const TokenBias> biases);
+std::unique_ptr<Arrays> token_logprobs(const array& logits, const array& tokens, Ints rows, int32_t count);
 
 void set_default_device(bool gpu);
 bool default_is_gpu();

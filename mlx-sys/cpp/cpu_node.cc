@@ -1,13 +1,9 @@
 #include "cpu_node.h"
 
-#include <atomic>
 #include <chrono>
-#include <map>
-#include <mutex>
 #include <stdexcept>
 
-#include "bridge.h"
-#include "mlx-sys/src/bridge.rs.h"
+#include "profile.h"
 #include "mlx/backend/cpu/encoder.h"
 #include "mlx/primitives.h"
 
@@ -16,75 +12,38 @@ namespace mx = mlx::core;
 
 namespace {
 
-// Time by kernel, while somebody wants to know.
-class Profile {
- public:
-  static Profile& get() {
-    static Profile* profile = new Profile;
-    return *profile;
-  }
-
-  bool on() const { return on_.load(std::memory_order_relaxed); }
-
-  void turn(bool on) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    on_.store(on, std::memory_order_relaxed);
-    times_.clear();
-  }
-
-  void add(const std::string& name, std::chrono::nanoseconds time) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto& sum = times_[name];
-    sum.calls += 1;
-    sum.nanoseconds += static_cast<uint64_t>(time.count());
-  }
-
-  rust::Vec<KernelTime> times() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    rust::Vec<KernelTime> all;
-    for (const auto& [name, sum] : times_) all.push_back({rust::String(name), sum.calls, sum.nanoseconds});
-    return all;
-  }
-
- private:
-  struct Sum {
-    uint64_t calls = 0, nanoseconds = 0;
-  };
-
-  std::atomic<bool> on_{false};
-  std::mutex mutex_;
-  std::map<std::string, Sum> times_;
-};
-
-void run(const std::string& name, const CpuBody& body, std::vector<mx::array>& in, mx::array& out) {
+void run(const std::string& name, const CpuBodies& body, std::vector<mx::array>& in, std::vector<mx::array>& outs) {
   auto& profile = Profile::get();
-  if (!profile.on()) return body(in, out);
+  if (!profile.on()) return body(in, outs);
   auto start = std::chrono::steady_clock::now();
-  body(in, out);
+  body(in, outs);
   profile.add(name, std::chrono::steady_clock::now() - start);
 }
 
-class CpuNode : public mx::UnaryPrimitive {
+class CpuNode : public mx::Primitive {
  public:
-  CpuNode(mx::Stream stream, std::string name, CpuBody body)
-      : UnaryPrimitive(stream), name_(std::move(name)), body_(std::move(body)) {}
+  CpuNode(mx::Stream stream, std::string name, CpuBodies body)
+      : Primitive(stream), name_(std::move(name)), body_(std::move(body)) {}
 
-  void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
-    out.set_data(mx::allocator::malloc(out.nbytes()));
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    std::vector<mx::array> in;
+    std::vector<mx::array> in, outs;
     for (const auto& input : inputs) {
       encoder.set_input_array(input);
       in.push_back(mx::array::unsafe_weak_copy(input));
     }
-    encoder.set_output_array(out);
+    for (auto& out : outputs) {
+      out.set_data(mx::allocator::malloc(out.nbytes()));
+      encoder.set_output_array(out);
+      outs.push_back(mx::array::unsafe_weak_copy(out));
+    }
     // MLX keeps the buffers alive until the task has run, but not this node: the body travels with the task.
-    encoder.dispatch([in = std::move(in), out = mx::array::unsafe_weak_copy(out), body = body_, name = name_]() mutable {
-      run(name, body, in, out);
+    encoder.dispatch([in = std::move(in), outs = std::move(outs), body = body_, name = name_]() mutable {
+      run(name, body, in, outs);
     });
   }
 
-  void eval_gpu(const std::vector<mx::array>&, mx::array&) override {
+  void eval_gpu(const std::vector<mx::array>&, std::vector<mx::array>&) override {
     throw std::runtime_error("[" + name_ + "] has no GPU body");
   }
 
@@ -92,21 +51,29 @@ class CpuNode : public mx::UnaryPrimitive {
 
  private:
   std::string name_;
-  CpuBody body_;
+  CpuBodies body_;
 };
 
 }  // namespace
 
 bool on_cpu() { return mx::default_device() == mx::Device::cpu; }
 
-mx::array cpu_node(std::string name, mx::Shape shape, std::vector<mx::array> inputs, CpuBody body) {
+std::vector<mx::array> cpu_node(std::string name, std::vector<NodeOutput> outputs, std::vector<mx::array> inputs,
+                                CpuBodies body) {
   auto stream = mx::default_stream(mx::default_device());
   auto node = std::make_shared<CpuNode>(stream, std::move(name), std::move(body));
-  return mx::array(std::move(shape), mx::float32, std::move(node), std::move(inputs));
+  std::vector<mx::Shape> shapes;
+  std::vector<mx::Dtype> dtypes;
+  for (auto& output : outputs) {
+    shapes.push_back(std::move(output.shape));
+    dtypes.push_back(output.dtype);
+  }
+  return mx::array::make_arrays(std::move(shapes), dtypes, node, inputs);
 }
 
-void profile_kernels(bool on) { Profile::get().turn(on); }
-
-rust::Vec<KernelTime> kernel_times() { return Profile::get().times(); }
+mx::array cpu_node(std::string name, mx::Shape shape, std::vector<mx::array> inputs, CpuBody body) {
+  auto one = [body = std::move(body)](std::vector<mx::array>& in, std::vector<mx::array>& outs) { body(in, outs[0]); };
+  return cpu_node(std::move(name), {NodeOutput{std::move(shape), mx::float32}}, std::move(inputs), std::move(one))[0];
+}
 
 }  // namespace troupe

@@ -156,6 +156,31 @@ pub(crate) mod ffi {
         softcap: f32,
     }
 
+    /// How a row's token is chosen.
+    struct RowDrawing {
+        greedy: bool,
+        temperature: f32,
+        /// 0: all
+        top_k: u32,
+        top_p: f32,
+        min_p: f32,
+        uniform: f32,
+    }
+
+    /// The penalties of a row; its counts are among the arrays.
+    struct RowPenalty {
+        row: u32,
+        repetition: f32,
+        presence: f32,
+        frequency: f32,
+    }
+
+    struct TokenBias {
+        row: u32,
+        token: u32,
+        value: f32,
+    }
+
     extern "Rust" {
         type HostBuffer;
         fn address(&self) -> usize;
@@ -304,6 +329,21 @@ pub(crate) mod ffi {
             inputs: &CxxVector<MlxArray>,
             options: &AttentionOptions,
         ) -> Result<UniquePtr<MlxArray>>;
+
+        // sampling.cc: the logits, then for each penalty the counts of the prompt and of what was generated.
+        fn has_sampling(logits: &MlxArray) -> bool;
+        fn choose_tokens(
+            inputs: &CxxVector<MlxArray>,
+            drawings: &[RowDrawing],
+            penalties: &[RowPenalty],
+            biases: &[TokenBias],
+        ) -> Result<UniquePtr<MlxArray>>;
+        fn token_logprobs(
+            logits: &MlxArray,
+            tokens: &MlxArray,
+            rows: &[i32],
+            count: i32,
+        ) -> Result<UniquePtr<CxxVector<MlxArray>>>;
 
         // device.cc
         fn set_default_device(gpu: bool) -> Result<()>;

@@ -19,6 +19,7 @@ mod packed;
 mod paged;
 pub mod profile;
 mod projection;
+mod sampling;
 
 pub use array::{Array, async_eval, eval};
 pub use device::{
@@ -35,3 +36,4 @@ pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
 pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};
 pub use projection::{Around, Gate, Norm};
+pub use sampling::{Choice, Drawing, Penalty, RowChoice, TokenLogprobs};

@@ -4,7 +4,7 @@
 use mlx_sys::{Array, Dtype, stack};
 use troupe_protocol::{History, SamplingParams};
 
-use super::{SampleRow, indices};
+use super::{Row, SampleRow, indices};
 use crate::batch::{column, vector};
 use crate::error::{GpuError, Result};
 use crate::slots::Slots;
@@ -13,9 +13,9 @@ use crate::slots::Slots;
 #[derive(Debug)]
 pub struct TokenCounts {
     /// One where a token is in the prompt, [vocabulary] f32.
-    in_prompt: Array,
+    pub(super) in_prompt: Array,
     /// How often each token was generated, [vocabulary] f32.
-    generated: Array,
+    pub(super) generated: Array,
 }
 
 impl TokenCounts {
@@ -40,24 +40,10 @@ impl TokenCounts {
     }
 }
 
-/// Rows with penalties: their index in the step, and their parameters and counts.
-fn penalised<'a>(
-    rows: &[SampleRow],
-    slots: &'a Slots,
-) -> Result<Vec<(usize, &'a SamplingParams, &'a TokenCounts)>> {
-    let mut out = Vec::new();
-    for (index, row) in rows.iter().enumerate() {
-        let slot = slots.get(row.slot)?;
-        if let Some(counts) = &slot.counts {
-            out.push((index, slot.sampling.as_ref(), counts));
-        }
-    }
-    Ok(out)
-}
-
-/// Applies the rows' penalties to `logits` [S, vocabulary] f32.
-pub(super) fn apply(logits: &Array, rows: &[SampleRow], slots: &Slots) -> Result<Array> {
-    let penalised = penalised(rows, slots)?;
+/// Applies the rows' penalties to `logits` [S, vocabulary] f32 by MLX's own operations.
+pub(super) fn apply<'a>(logits: &Array, rows: &[Row<'a>]) -> Result<Array> {
+    let with_counts = |(index, row): (usize, &Row<'a>)| Some((index, row.params, row.counts?));
+    let penalised: Vec<_> = rows.iter().enumerate().filter_map(with_counts).collect();
     if penalised.is_empty() {
         return Ok(logits.clone());
     }

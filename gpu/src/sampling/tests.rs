@@ -1,5 +1,7 @@
 //! Sampling against plain oracles on the host.
 
+mod oracle;
+
 use mlx_sys::Array;
 use troupe_protocol::random::uniform;
 use troupe_protocol::{Binding, History, SampledToken, SamplingParams, SlotId, TokenId};

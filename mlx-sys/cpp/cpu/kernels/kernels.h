@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cpu/kernels/packed.h"
+#include "cpu/kernels/vocabulary.h"
 
 namespace troupe {
 
@@ -69,6 +70,15 @@ struct Kernels {
   void (*silu_times)(int n, const float* gate, const float* up, float* out);
   void (*gelu_times)(int n, const float* gate, const float* up, float* out);
   void (*rotate)(int half, const float* x, const float* cos, const float* sin, float* out);
+  // Of at most kLogits logits: the largest of each lane's, kLanes in all.
+  void (*lane_maxima)(int n, const float* x, float* maxima);
+  // The weights; their sum over the logits that are at least `least`; the same for kBounds such bounds.
+  void (*weights)(int n, const float* x, const Weighting& how, float* out);
+  float (*mass)(int n, const float* x, const Weighting& how, float least);
+  void (*masses)(int n, const float* x, const Weighting& how, const float* least, float* out);
+  // Where the logits of a range stand, in order, and how many they are.
+  int (*places_of)(int n, const float* x, const Range& range, int32_t* places);
+  void (*penalise)(int n, const float* x, const Penalty& how, float* out);
 };
 
 __attribute__((visibility("default"))) const Kernels& kernels();

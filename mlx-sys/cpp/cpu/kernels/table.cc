@@ -3,7 +3,24 @@
 namespace troupe::TROUPE_ISA {
 
 extern const Kernels kTable;
-const Kernels kTable = {linear,     quantize_row, packed_integer, packed_f32, attend, total,
-                        rms_norm,   layer_norm,   silu_times,     gelu_times, rotate};
+const Kernels kTable = {
+    .linear = linear,
+    .quantize_row = quantize_row,
+    .packed_integer = packed_integer,
+    .packed_f32 = packed_f32,
+    .attend = attend,
+    .total = total,
+    .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
+    .silu_times = silu_times,
+    .gelu_times = gelu_times,
+    .rotate = rotate,
+    .lane_maxima = lane_maxima,
+    .weights = weights,
+    .mass = mass,
+    .masses = masses,
+    .places_of = places_of,
+    .penalise = penalise,
+};
 
 }  // namespace troupe::TROUPE_ISA

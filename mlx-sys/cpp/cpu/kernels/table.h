@@ -16,5 +16,11 @@ void layer_norm(int n, const float* x, const float* weight, const float* bias, f
 void silu_times(int n, const float* gate, const float* up, float* out);
 void gelu_times(int n, const float* gate, const float* up, float* out);
 void rotate(int half, const float* x, const float* cos, const float* sin, float* out);
+void lane_maxima(int n, const float* x, float* maxima);
+void weights(int n, const float* x, const Weighting& how, float* out);
+float mass(int n, const float* x, const Weighting& how, float least);
+void masses(int n, const float* x, const Weighting& how, const float* least, float* out);
+int places_of(int n, const float* x, const Range& range, int32_t* places);
+void penalise(int n, const float* x, const Penalty& how, float* out);
 
 }  // namespace troupe::TROUPE_ISA
