@@ -1,7 +1,9 @@
 // Which instruction set's kernels this machine runs.
 #include "cpu/dispatch.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -24,18 +26,35 @@ DECLARE_TABLE(dotprod)
 namespace troupe {
 
 #if defined(__x86_64__)
+namespace {
+
+// These two have names for __builtin_cpu_supports in some compilers only. What the system saves of the registers is
+// that of AVX2.
+bool has_f16c() {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+bool has_avx_vnni() {
+  constexpr unsigned kAvxVnni = 1 << 4;
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kAvxVnni);
+}
+
+}  // namespace
+
 // The levels of the x86-64 ABI, by the features of each that our kernels' compilers use, and the byte dot products.
 std::vector<InstructionSet> instruction_sets() {
   __builtin_cpu_init();
-  bool v3_runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-                 __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  bool v3_runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                 __builtin_cpu_supports("bmi2") && has_f16c();
   bool v4_runs = v3_runs && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                  __builtin_cpu_supports("avx512vl");
   std::vector<InstructionSet> sets;
   if (v4_runs && __builtin_cpu_supports("avx512vnni")) sets.push_back({"v4vnni", &v4vnni::kTable});
   if (v4_runs) sets.push_back({"v4", &v4::kTable});
-  if (v3_runs && __builtin_cpu_supports("avxvnni")) sets.push_back({"v3vnni", &v3vnni::kTable});
+  if (v3_runs && has_avx_vnni()) sets.push_back({"v3vnni", &v3vnni::kTable});
   if (v3_runs) sets.push_back({"v3", &v3::kTable});
   sets.push_back({"base", &base::kTable});
   return sets;
