@@ -86,5 +86,6 @@ inline float read_number(Number number, const uint8_t* at) {
 void test_dense();
 void test_packed();
 void test_pool();
+void test_rows();
 
 }  // namespace troupe::test
