@@ -115,5 +115,10 @@ void clear_cache();
 rust::String version();
 size_t cpu_threads();
 void set_cpu_threads(size_t threads);
+rust::Vec<rust::String> instruction_set_names();
+rust::String instruction_set_name();
+bool set_instruction_set(rust::Str name);
+uint64_t read_once(rust::Slice<const uint8_t> bytes);
+int64_t multiply_and_add(int64_t rounds);
 
 }  // namespace troupe

@@ -283,6 +283,11 @@ pub(crate) mod ffi {
         fn version() -> String;
         fn cpu_threads() -> usize;
         fn set_cpu_threads(threads: usize) -> Result<()>;
+        fn instruction_set_names() -> Vec<String>;
+        fn instruction_set_name() -> String;
+        fn set_instruction_set(name: &str) -> bool;
+        fn read_once(bytes: &[u8]) -> u64;
+        fn multiply_and_add(rounds: i64) -> i64;
     }
 
     impl CxxVector<MlxArray> {}

@@ -1,5 +1,5 @@
 // The inner loops of our CPU work. Their sources are compiled once for each instruction set; `kernels()` is the best
-// set that this machine runs.
+// set that this machine runs, unless another was chosen by hand (dispatch.h).
 #pragma once
 
 #include <cstddef>
@@ -67,6 +67,9 @@ struct Kernels {
   void (*rms_norm)(int n, const float* x, const float* weight, float eps, float* out);
   void (*silu_times)(int n, const float* gate, const float* up, float* out);
   void (*rotate)(int half, const float* x, const float* cos, const float* sin, float* out);
+  // What bounds them: see limits.h.
+  uint64_t (*read)(const uint8_t* bytes, size_t count);
+  float (*multiply_add)(int64_t rounds, float a, float b, int64_t* operations);
 };
 
 __attribute__((visibility("default"))) const Kernels& kernels();

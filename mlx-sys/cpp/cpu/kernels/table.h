@@ -14,5 +14,7 @@ float total(const QueryState& state);
 void rms_norm(int n, const float* x, const float* weight, float eps, float* out);
 void silu_times(int n, const float* gate, const float* up, float* out);
 void rotate(int half, const float* x, const float* cos, const float* sin, float* out);
+uint64_t read(const uint8_t* bytes, size_t count);
+float multiply_add(int64_t rounds, float a, float b, int64_t* operations);
 
 }  // namespace troupe::TROUPE_ISA
