@@ -56,11 +56,28 @@ void test_rotate(const InstructionSet& set, Random& random, int half) {
   check_near(out, wanted, std::string("rotate ") + set.name + " of " + std::to_string(half));
 }
 
+// The probes of the machine's limits do the work that they are timed for.
+void test_limits(const InstructionSet& set) {
+  std::vector<uint8_t> bytes(9 * 1024);  // a multiple of what every set reads in a step
+  uint32_t wanted = 0;
+  for (uint32_t i = 0; i < bytes.size() / 4; ++i) {
+    uint32_t word = i * 0x9e3779b9u;
+    wanted += word;
+    std::memcpy(&bytes[4 * i], &word, sizeof(word));
+  }
+  check(set.kernels->read(bytes.data(), bytes.size()) == wanted, std::string("read ") + set.name);
+  // x = 1 + x / 2 comes to 2 in every lane of every chain.
+  int64_t operations = 0;
+  float sum = set.kernels->multiply_add(100, 1.0f, 0.5f, &operations);
+  check(static_cast<float>(operations) == 100 * sum, std::string("multiply_add ") + set.name);
+}
+
 }  // namespace
 
 void test_rows() {
   for (const auto& set : instruction_sets()) {
     Random random(3);
+    test_limits(set);
     for (int n : {1, 7, 16, 17, 100, 576}) {
       test_norm(set, random, n);
       test_silu(set, random, n);

@@ -30,7 +30,7 @@ uint64_t read(const uint8_t* bytes, size_t count) {
   return total;
 }
 
-// x = a + x * b in independent chains; the sum of the lanes of one.
+// x = a + x * b in independent chains, `rounds` times; the sum of all lanes, and how many operations it took.
 float multiply_add(int64_t rounds, float a, float b, int64_t* operations) {
   Floats added = Make<Floats>::splat(a), factor = Make<Floats>::splat(b), chains[kChains];
   EACH_CHAIN chains[i] = Make<Floats>::splat(a + static_cast<float>(i));
