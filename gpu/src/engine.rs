@@ -239,6 +239,14 @@ impl Engine {
     }
 }
 
+impl Drop for Engine {
+    /// Waits for what is in flight: it writes into memory that goes now.
+    fn drop(&mut self) {
+        // Nobody is left to hear of an error.
+        let _ = mlx_sys::synchronize();
+    }
+}
+
 fn set_up_threads(options: CpuOptions) -> Result<()> {
     mlx_sys::set_cpu_affinity(match options.affinity {
         CpuAffinity::Pinned => mlx_sys::CpuAffinity::Pinned,

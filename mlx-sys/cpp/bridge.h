@@ -130,5 +130,10 @@ void set_cpu_threads(size_t threads);
 void pin_cpu_threads(bool pinned);
 void profile_kernels(bool on);
 rust::Vec<KernelTime> kernel_times();
+rust::Vec<rust::String> instruction_set_names();
+rust::String instruction_set_name();
+bool set_instruction_set(rust::Str name);
+uint64_t read_once(rust::Slice<const uint8_t> bytes);
+int64_t multiply_and_add(int64_t rounds);
 
 }  // namespace troupe

@@ -1,5 +1,7 @@
 // Devices, memory, version.
 #include "bridge.h"
+#include "cpu/dispatch.h"
+#include "cpu/limits.h"
 #include "cpu/pool.h"
 #include "mlx-sys/src/bridge.rs.h"
 
@@ -59,5 +61,15 @@ rust::String version() { return mx::version(); }
 size_t cpu_threads() { return pool_threads(); }
 void set_cpu_threads(size_t threads) { set_pool_threads(threads); }
 void pin_cpu_threads(bool pinned) { set_pool_affinity(pinned ? Affinity::pinned : Affinity::free); }
+
+rust::Vec<rust::String> instruction_set_names() {
+  rust::Vec<rust::String> names;
+  for (const auto& set : instruction_sets()) names.push_back(set.name);
+  return names;
+}
+
+uint64_t read_once(rust::Slice<const uint8_t> bytes) { return read_once(bytes.data(), bytes.size()); }
+rust::String instruction_set_name() { return instruction_set().name; }
+bool set_instruction_set(rust::Str name) { return use_instruction_set({name.data(), name.size()}); }
 
 }  // namespace troupe

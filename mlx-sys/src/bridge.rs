@@ -369,6 +369,11 @@ pub(crate) mod ffi {
         // cpu_node.cc
         fn profile_kernels(on: bool);
         fn kernel_times() -> Vec<KernelTime>;
+        fn instruction_set_names() -> Vec<String>;
+        fn instruction_set_name() -> String;
+        fn set_instruction_set(name: &str) -> bool;
+        fn read_once(bytes: &[u8]) -> u64;
+        fn multiply_and_add(rounds: i64) -> i64;
     }
 
     impl CxxVector<MlxArray> {}

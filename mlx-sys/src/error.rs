@@ -22,6 +22,14 @@ pub enum Error {
         /// What is needed.
         wanted: usize,
     },
+    /// This machine, or this build, has no kernels of an instruction set.
+    #[error("no instruction set {name}: this machine runs {available}")]
+    InstructionSet {
+        /// What was asked for.
+        name: String,
+        /// The names that there are, best first.
+        available: String,
+    },
 }
 
 /// The result of everything that can fail here.

@@ -13,6 +13,8 @@ mod dtype;
 mod error;
 mod fast;
 mod fused;
+mod instruction_set;
+pub mod limits;
 pub mod memory;
 mod ops;
 mod packed;
@@ -32,6 +34,7 @@ pub use fast::{
     Mask, Orientation, Packing, Quantized, Rope, RopeAngles, RopePairs, random_bits,
     scaled_dot_product_attention,
 };
+pub use instruction_set::{instruction_set, instruction_sets, use_instruction_set};
 pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
 pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};

@@ -4,6 +4,7 @@
 pub mod checkpoint;
 pub mod driver;
 pub mod gguf;
+pub mod reference;
 pub mod running;
 
 use std::path::Path;

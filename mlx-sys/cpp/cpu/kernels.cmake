@@ -2,20 +2,25 @@
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
 
-# The inner loops, once for each instruction set. Contraction is named, not left to the compiler's default.
-# GCC 12 warns of its own intrinsics.
+# Options of the inner loops, which are compiled once for each instruction set.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(KERNEL_OPTIONS -Wno-maybe-uninitialized)  # GCC 12 warns of its own intrinsics.
+endif()
+
 function(add_kernels isa)
   list(TRANSFORM KERNEL_FILES PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/kernels/ OUTPUT_VARIABLE files)
   add_library(kernels_${isa} OBJECT ${files})
   target_include_directories(kernels_${isa} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
   target_compile_definitions(kernels_${isa} PRIVATE TROUPE_ISA=${isa})
-  target_compile_options(kernels_${isa} PRIVATE -ffp-contract=fast -Wno-maybe-uninitialized ${ARGN})
+  target_compile_options(kernels_${isa} PRIVATE ${KERNEL_OPTIONS} ${ARGN})
   list(APPEND TROUPE_CPU $<TARGET_OBJECTS:kernels_${isa}>)
   set(TROUPE_CPU ${TROUPE_CPU} PARENT_SCOPE)
 endfunction()
 
-set(KERNEL_FILES attention.cc linear.cc packed.cc quantize.cc rows.cc table.cc vocabulary.cc)
-set(TROUPE_CPU cores.cc dispatch.cc linear.cc logit_row.cc packed.cc pool.cc sampling.cc selection.cc)
+set(KERNEL_FILES
+  attention.cc limits.cc linear.cc packed.cc quantize.cc rows.cc table.cc vocabulary.cc)
+set(TROUPE_CPU
+  cores.cc dispatch.cc limits.cc linear.cc logit_row.cc packed.cc pool.cc sampling.cc selection.cc)
 list(TRANSFORM TROUPE_CPU PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 add_kernels(base)

@@ -87,5 +87,6 @@ void test_dense();
 void test_packed();
 void test_pool();
 void test_sampling();
+void test_rows();
 
 }  // namespace troupe::test

@@ -10,5 +10,6 @@ int main() {
   troupe::test::test_dense();
   troupe::test::test_packed();
   troupe::test::test_sampling();
+  troupe::test::test_rows();
   std::printf("all passed\n");
 }

@@ -1,5 +1,5 @@
 // The inner loops of our CPU work. Their sources are compiled once for each instruction set; `kernels()` is the best
-// set that this machine runs.
+// set that this machine runs, unless another was chosen by hand (dispatch.h).
 #pragma once
 
 #include <cstddef>
@@ -79,6 +79,9 @@ struct Kernels {
   // Where the logits of a range stand, in order, and how many they are.
   int (*places_of)(int n, const float* x, const Range& range, int32_t* places);
   void (*penalise)(int n, const float* x, const Penalty& how, float* out);
+  // What bounds them: see limits.h.
+  uint64_t (*read)(const uint8_t* bytes, size_t count);
+  float (*multiply_add)(int64_t rounds, float a, float b, int64_t* operations);
 };
 
 __attribute__((visibility("default"))) const Kernels& kernels();

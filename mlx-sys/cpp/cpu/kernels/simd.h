@@ -1,12 +1,19 @@
 // Sixteen floats in the widest registers of the instruction set that a file is compiled for: one native vector, or
-// pairs of narrower ones. Files that use it are compiled with contraction on, and every a * b + c here stands alone, so
-// that it becomes the same fused operation wherever it is inlined. They call no inline function of the standard
-// library: the linker keeps one copy of such a function, and it could be the one for a machine that is not this one.
+// pairs of narrower ones. Files that use it are compiled with contraction off: a compiler fuses a * b + c in one place
+// and not in another, and a row's bits would depend on which; add_product() says it. They call no inline function of the
+// standard library: the linker keeps one copy of such a function, and it could be the one for a machine that is not
+// this one.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #include "cpu/kernels/kernels.h"
 
@@ -68,8 +75,25 @@ struct Make<Pair<H>> {
 TROUPE_INLINE V16 splat(float x) { return Make<V16>::splat(x); }
 
 // sum + a * b, fused where the machine can.
-template <typename V>
-TROUPE_INLINE V add_product(V sum, V a, V b) { return sum + a * b; }
+#if defined(__AVX512F__)
+TROUPE_INLINE V16 add_product(V16 sum, V16 a, V16 b) {
+  return reinterpret_cast<V16>(_mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b),
+                                               reinterpret_cast<__m512>(sum)));
+}
+#endif
+#if defined(__AVX2__)
+TROUPE_INLINE V8 add_product(V8 sum, V8 a, V8 b) {
+  return reinterpret_cast<V8>(_mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b),
+                                              reinterpret_cast<__m256>(sum)));
+}
+#elif defined(__aarch64__)
+TROUPE_INLINE V4 add_product(V4 sum, V4 a, V4 b) {
+  return reinterpret_cast<V4>(vfmaq_f32(reinterpret_cast<float32x4_t>(sum), reinterpret_cast<float32x4_t>(a),
+                                        reinterpret_cast<float32x4_t>(b)));
+}
+#else
+TROUPE_INLINE V4 add_product(V4 sum, V4 a, V4 b) { return sum + a * b; }
+#endif
 template <typename H>
 TROUPE_INLINE Pair<H> add_product(Pair<H> sum, Pair<H> a, Pair<H> b) {
   return {add_product(sum.lo, a.lo, b.lo), add_product(sum.hi, a.hi, b.hi)};

@@ -21,6 +21,8 @@ const Kernels kTable = {
     .masses = masses,
     .places_of = places_of,
     .penalise = penalise,
+    .read = read,
+    .multiply_add = multiply_add,
 };
 
 }  // namespace troupe::TROUPE_ISA

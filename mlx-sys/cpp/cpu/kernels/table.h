@@ -22,5 +22,7 @@ float mass(int n, const float* x, const Weighting& how, float least);
 void masses(int n, const float* x, const Weighting& how, const float* least, float* out);
 int places_of(int n, const float* x, const Range& range, int32_t* places);
 void penalise(int n, const float* x, const Penalty& how, float* out);
+uint64_t read(const uint8_t* bytes, size_t count);
+float multiply_add(int64_t rounds, float a, float b, int64_t* operations);
 
 }  // namespace troupe::TROUPE_ISA
