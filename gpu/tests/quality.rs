@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use support::driver::Driver;
 use support::{default_model, greedy_with_logprobs};
-use troupe_protocol::{LoadRequest, TokenId, WeightDtype};
+use troupe_protocol::{KvCacheDtype, LoadRequest, TokenId, WeightDtype};
 
 /// The most likely tokens that are compared: they hold nearly all of the mass.
 const TOP: u8 = 64;
@@ -45,17 +45,28 @@ fn divergence(found: &[(TokenId, f32)], wanted: &[(TokenId, f32)]) -> f64 {
     both.into_iter().chain([rest]).map(|(p, q)| p * (p / q).ln()).sum()
 }
 
+/// The kernels' default and each type of KV cache on its own, against f32 throughout.
 #[test]
 fn the_kernels_hardly_change_the_distribution() {
     let texts = texts();
-    let exact = distributions(&LoadRequest { weights: WeightDtype::F32, ..default_model() }, &texts);
-    let kernels = default_model();
-    let found = distributions(&kernels, &texts);
-    let count = exact.len() as f64;
-    let pairs = || found.iter().zip(&exact);
-    let mean = pairs().map(|(found, exact)| divergence(found, exact)).sum::<f64>() / count;
-    let agreed = pairs().filter(|(found, exact)| found[0].0 == exact[0].0).count() as f64 / count;
-    println!("{count} positions: mean divergence {mean:.2e} nats, the same first token {agreed:.4}");
-    assert!(mean < 1e-3, "{mean}");
-    assert!(agreed >= 0.99, "{agreed}");
+    let reference = LoadRequest { weights: WeightDtype::F32, ..default_model() };
+    let exact = distributions(&reference, &texts);
+    let with = |kv_cache_dtype| LoadRequest { kv_cache_dtype, ..reference.clone() };
+    for (what, request) in [
+        ("as served", default_model()),
+        ("f32 weights, f16 KV", with(KvCacheDtype::F16)),
+        ("f32 weights, bf16 KV", with(KvCacheDtype::Bf16)),
+        ("f32 weights, int8 KV", with(KvCacheDtype::Int8)),
+    ] {
+        let found = distributions(&request, &texts);
+        let count = exact.len() as f64;
+        let pairs = || found.iter().zip(&exact);
+        let mean = pairs().map(|(found, exact)| divergence(found, exact)).sum::<f64>() / count;
+        let agreed = pairs().filter(|(found, exact)| found[0].0 == exact[0].0).count() as f64 / count;
+        println!(
+            "{what}, {count} positions: mean divergence {mean:.2e} nats, the same first token {agreed:.4}"
+        );
+        assert!(mean < 1e-3, "{what}: {mean}");
+        assert!(agreed >= 0.99, "{what}: {agreed}");
+    }
 }

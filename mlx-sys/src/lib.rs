@@ -30,4 +30,7 @@ pub use fast::{
 };
 pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
-pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};
+pub use paged::{
+    Columns, KvLayout, KvScales, KvSlabs, Projected, RaggedBatch, ScoreOptions, TokenAngles, Visibility,
+    paged_attention,
+};

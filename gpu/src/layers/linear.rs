@@ -181,6 +181,21 @@ impl Projections {
         }
     }
 
+    /// The layers' outputs, in order, each as an array and its first column there. Nothing is cut out of a product
+    /// that computes them all.
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn columns(&self, x: &Array) -> Result<Vec<(Array, i32)>> {
+        match self {
+            Self::Stacked(linear, borders) => {
+                let all = linear.forward(x)?;
+                Ok([0].iter().chain(borders).map(|&first| (all.clone(), first)).collect())
+            }
+            Self::Separate(layers) => layers.iter().map(|layer| Ok((layer.forward(x)?, 0))).collect(),
+        }
+    }
+
     /// The layers' outputs, in order.
     ///
     /// # Errors

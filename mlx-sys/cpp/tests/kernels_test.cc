@@ -9,5 +9,6 @@ int main() {
   troupe::test::test_pool();
   troupe::test::test_dense();
   troupe::test::test_packed();
+  troupe::test::test_attention();
   std::printf("all passed\n");
 }
