@@ -45,19 +45,14 @@ fn divergence(found: &[(TokenId, f32)], wanted: &[(TokenId, f32)]) -> f64 {
     both.into_iter().chain([rest]).map(|(p, q)| p * (p / q).ln()).sum()
 }
 
-/// The kernels' default and each type of KV cache on its own, against f32 throughout.
+/// As served, which keeps keys and values as f16, and with the smallest type, against f32 throughout.
 #[test]
 fn the_kernels_hardly_change_the_distribution() {
     let texts = texts();
-    let reference = LoadRequest { weights: WeightDtype::F32, ..default_model() };
-    let exact = distributions(&reference, &texts);
-    let with = |kv_cache_dtype| LoadRequest { kv_cache_dtype, ..reference.clone() };
-    for (what, request) in [
-        ("as served", default_model()),
-        ("f32 weights, f16 KV", with(KvCacheDtype::F16)),
-        ("f32 weights, bf16 KV", with(KvCacheDtype::Bf16)),
-        ("f32 weights, int8 KV", with(KvCacheDtype::Int8)),
-    ] {
+    let exact = distributions(&LoadRequest { weights: WeightDtype::F32, ..default_model() }, &texts);
+    let int8 = LoadRequest { kv_cache_dtype: KvCacheDtype::Int8, ..default_model() };
+    for (what, request, least_agreed) in [("as served", default_model(), 0.99), ("with int8 KV", int8, 0.98)]
+    {
         let found = distributions(&request, &texts);
         let count = exact.len() as f64;
         let pairs = || found.iter().zip(&exact);
@@ -67,6 +62,6 @@ fn the_kernels_hardly_change_the_distribution() {
             "{what}, {count} positions: mean divergence {mean:.2e} nats, the same first token {agreed:.4}"
         );
         assert!(mean < 1e-3, "{what}: {mean}");
-        assert!(agreed >= 0.99, "{what}: {agreed}");
+        assert!(agreed >= least_agreed, "{what}: {agreed}");
     }
 }

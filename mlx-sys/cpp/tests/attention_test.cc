@@ -170,10 +170,16 @@ struct Oracle {
   }
 };
 
-// Checks one head of one token, which sees the keys first..end, against sums in f64. What storing rounds moves a score
+// One head of one token, and the keys first..end that it sees.
+struct Seeing {
+  int token, head, first, end;
+};
+
+// Checks what was found for it against sums in f64. What storing rounds moves a score
 // by at most `shift`, so a weight by a factor of at most e^(2 shift).
-void check_head(const Case& c, const Oracle& oracle, int token, int head, int first, int end, const float* found) {
+void check_head(const Case& c, const Oracle& oracle, const Seeing& seeing, const float* found) {
   const Sequence& s = oracle.sequence;
+  auto [token, head, first, end] = seeing;
   int kv_head = head / (c.heads / c.kv_heads);
   auto q = rotated(c, &s.q[(static_cast<size_t>(token) * c.heads + head) * c.dim], token);
   std::vector<double> scores;
@@ -219,7 +225,7 @@ void check_row(const Case& c, const Row& row, const std::vector<float>& found) {
     int end = c.options.mask == Mask::causal ? t + 1 : row.end;
     if (window > 0) end = std::min(end, t + window);
     for (int h = 0; h < c.heads; ++h) {
-      check_head(c, oracle, t, h, first, end,
+      check_head(c, oracle, {t, h, first, end},
                  &found[(static_cast<size_t>(t - row.first) * c.heads + h) * c.dim]);
     }
   }
