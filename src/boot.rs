@@ -17,10 +17,14 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_actors::template::ChatTemplate;
 use troupe_actors::tokenizer::Tokenizer;
 use troupe_actors::tokenizer_pool::TokenizerPool;
-use troupe_config::{Config, CpuActivations, CpuAffinity, CpuConfig, Device, Weights};
+use troupe_config::{
+    Config, CpuActivations, CpuAffinity, CpuConfig, Device, KvCacheDtype as KvDtype, Weights,
+};
 use troupe_gpu::Executor;
 use troupe_model_files::{GenerationDefaults, ModelFiles};
-use troupe_protocol::{Activations, CpuOptions, DeviceChoice, EngineInfo, LoadRequest, WeightDtype};
+use troupe_protocol::{
+    Activations, CpuOptions, DeviceChoice, EngineInfo, KvCacheDtype, LoadRequest, WeightDtype,
+};
 
 use crate::http::{self, AppState, HttpOptions, Served};
 use crate::{logging, progress};
@@ -218,6 +222,13 @@ fn load_request(config: &Config) -> Result<LoadRequest> {
             Weights::Auto => WeightDtype::Auto,
             Weights::Stored => WeightDtype::Stored,
             Weights::F32 => WeightDtype::F32,
+        },
+        kv_cache_dtype: match engine.kv_cache_dtype {
+            KvDtype::Auto => KvCacheDtype::Auto,
+            KvDtype::F32 => KvCacheDtype::F32,
+            KvDtype::F16 => KvCacheDtype::F16,
+            KvDtype::Bf16 => KvCacheDtype::Bf16,
+            KvDtype::Int8 => KvCacheDtype::Int8,
         },
         max_model_len: engine.max_model_len,
         max_num_seqs: engine.max_num_seqs,

@@ -14,8 +14,8 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_protocol::gpu::{DATA_LANE, URGENT_LANE};
 use troupe_protocol::{
     CpuOptions, DeviceChoice, EngineInfo, EngineLimits, Fault, FinishReason, GpuCommand, GpuEvent,
-    LoadRequest, NewSequence, RowOutcome, RowOutput, SampledToken, SamplingParams, SequenceEvent, SequenceId,
-    StepOutcome, TenantId, WeightDtype,
+    KvCacheDtype, LoadRequest, NewSequence, RowOutcome, RowOutput, SampledToken, SamplingParams,
+    SequenceEvent, SequenceId, StepOutcome, TenantId, WeightDtype,
 };
 
 const LIMITS: EngineLimits = EngineLimits {
@@ -113,6 +113,7 @@ fn company(lives: &'static [u32]) -> World {
         path: String::new(),
         device: DeviceChoice::Cpu,
         weights: WeightDtype::Auto,
+        kv_cache_dtype: KvCacheDtype::Auto,
         max_model_len: None,
         max_num_seqs: None,
         max_num_batched_tokens: None,

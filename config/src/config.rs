@@ -70,6 +70,8 @@ pub struct EngineConfig {
     pub max_num_batched_tokens: Option<u32>,
     /// Tokens of one KV block; a power of two.
     pub block_size: u32,
+    /// In which type keys and values are kept.
+    pub kv_cache_dtype: KvCacheDtype,
     /// Bytes for KV blocks; `None` lets the executor choose.
     pub kv_cache_memory: Option<u64>,
 }
@@ -171,6 +173,21 @@ choice! {
         Int16 = "int16",
         /// Nothing.
         F32 = "f32",
+    }
+}
+choice! {
+    /// In which type keys and values are kept.
+    KvCacheDtype {
+        /// f16 by the CPU's kernels, else the type that is computed in.
+        Auto = "auto",
+        /// f32.
+        F32 = "f32",
+        /// f16.
+        F16 = "f16",
+        /// bf16.
+        Bf16 = "bf16",
+        /// Bytes, a head's of one token with a scale.
+        Int8 = "int8",
     }
 }
 choice! {

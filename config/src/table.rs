@@ -84,6 +84,8 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Most tokens of one step; longer prompts are computed in chunks"),
     option("engine.block_size", "block-size", PowerOfTwo { max: 256 }, Value("16"),
         "Tokens of one KV block"),
+    option("engine.kv_cache_dtype", "kv-cache-dtype", Choice(&["auto", "f32", "f16", "bf16", "int8"]), Value("auto"),
+        "Type of the KV cache; auto is f16 on the CPU (f32 with f32 weights), on a GPU the type that is computed in"),
     option("engine.kv_cache_memory", "kv-cache-memory", Size { min: 1 << 20, max: i64::MAX as u64 }, Unset("chosen from the memory that is free", "512MiB"),
         "Memory for the KV cache, such as 512MiB or 4.1GB"),
 

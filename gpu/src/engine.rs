@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
-use mlx_sys::{Array, Device, Dtype, async_eval, eval, memory, set_default_device};
+use mlx_sys::{Array, Device, async_eval, eval, memory, set_default_device};
 use troupe_model_files::ModelFiles;
 use troupe_protocol::{
     Binding, BlockId, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest,
@@ -13,7 +13,7 @@ use troupe_protocol::{
 use crate::batch::{Batch, vector};
 use crate::budget::{self, Place};
 use crate::error::{GpuError, Result};
-use crate::kv::{KvBody, KvCache};
+use crate::kv::KvCache;
 use crate::load::{Loader, Storage};
 use crate::models::{ConfigReader, Model, family};
 use crate::sampling::{SampleRow, Sampled, sample};
@@ -72,12 +72,8 @@ impl Engine {
         memory::clear_cache();
 
         let vocab_size = config.size("vocab_size")?;
-        let body = if device == Device::Cpu && storage.compute_dtype() == Dtype::F32 {
-            KvBody::Paged
-        } else {
-            KvBody::Stock
-        };
-        let place = Place { device, dtype: storage.compute_dtype(), body };
+        let body = storage.kv_body(device);
+        let place = Place { device, dtype: body.dtype(request.kv_cache_dtype, storage.kv_dtype())?, body };
         let (limits, shape) = budget::plan(request, &config, &kinds, place)?;
         let kv = KvCache::new(kinds, shape)?;
         let info = EngineInfo {

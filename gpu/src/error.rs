@@ -1,7 +1,9 @@
 //! Why a model cannot be loaded or a step cannot be computed.
 
+use mlx_sys::Dtype;
 use thiserror::Error;
 use troupe_model_files::ModelFileError;
+use troupe_protocol::KvCacheDtype;
 
 /// Result of this crate.
 pub type Result<T, E = GpuError> = std::result::Result<T, E>;
@@ -42,6 +44,17 @@ pub enum GpuError {
         found: String,
         /// What it was wanted for.
         role: &'static str,
+    },
+    /// A type of KV blocks that attention does not read where it runs.
+    #[error(
+        "a KV cache of {wanted} needs the CPU's own kernels; on a GPU, or with weights as stored, it is of the type \
+         that is computed in: {kept} (use `--kv-cache-dtype auto`)"
+    )]
+    KvDtype {
+        /// What was asked for.
+        wanted: KvCacheDtype,
+        /// What it would be.
+        kept: Dtype,
     },
     /// The asked-for device is not there.
     #[error("no GPU is available to MLX {version}; use `--device cpu` or an MLX build for your GPU")]

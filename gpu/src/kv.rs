@@ -1,6 +1,7 @@
 //! KV memory: the blocks' bytes. Which block belongs to whom is the scheduler's affair.
 
-use mlx_sys::{Array, Dtype, KvSlabs, eval};
+use mlx_sys::{Array, Dtype, KvLayout, KvSlabs, eval};
+use troupe_protocol::KvCacheDtype;
 
 use crate::error::{GpuError, Result};
 
@@ -20,8 +21,12 @@ pub enum CacheKind {
 impl CacheKind {
     /// Bytes that one token takes in one layer.
     pub fn bytes_per_token(self, dtype: Dtype) -> u64 {
+        // A head's bytes of one token share a scale.
+        let scale = if dtype == Dtype::I8 { Dtype::F32.size() } else { 0 };
         match self {
-            Self::FullAttention { num_heads, head_dim } => (2 * num_heads * head_dim * dtype.size()) as u64,
+            Self::FullAttention { num_heads, head_dim } => {
+                (2 * num_heads * (head_dim * dtype.size() + scale)) as u64
+            }
         }
     }
 }
@@ -29,10 +34,30 @@ impl CacheKind {
 /// How attention reads and writes a layer's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvBody {
-    /// By our primitive, in place; slabs are [num_blocks, block_size, KV heads, head_dim].
+    /// By our primitive, in place; slabs are as it wants them, of any type.
     Paged,
-    /// By stock operations; slabs are [num_blocks × block_size, KV heads, head_dim].
+    /// By stock operations; slabs are [num_blocks × block_size, KV heads, head_dim], of the type that is computed in.
     Stock,
+}
+
+impl KvBody {
+    /// The type in which keys and values are kept, if `auto` means `default`.
+    ///
+    /// # Errors
+    /// A type that the body does not keep.
+    pub fn dtype(self, choice: KvCacheDtype, default: Dtype) -> Result<Dtype> {
+        let wanted = match choice {
+            KvCacheDtype::Auto => default,
+            KvCacheDtype::F32 => Dtype::F32,
+            KvCacheDtype::F16 => Dtype::F16,
+            KvCacheDtype::Bf16 => Dtype::Bf16,
+            KvCacheDtype::Int8 => Dtype::I8,
+        };
+        match self {
+            Self::Stock if wanted != default => Err(GpuError::KvDtype { wanted: choice, kept: default }),
+            Self::Paged | Self::Stock => Ok(wanted),
+        }
+    }
 }
 
 /// The blocks of one layer.
@@ -40,6 +65,8 @@ pub enum KvBody {
 pub struct KvLayer {
     /// Keys and values; the shape is the body's.
     pub slabs: KvSlabs,
+    /// What they are of.
+    pub kind: CacheKind,
     /// Tokens of a block.
     pub block_size: usize,
     /// Who reads and writes.
@@ -85,8 +112,9 @@ impl KvCache {
     pub fn reset(&mut self) -> Result<()> {
         self.layers.clear();
         for kind in &self.kinds {
-            let slabs = KvSlabs { keys: allocate(*kind, self.shape)?, values: allocate(*kind, self.shape)? };
-            self.layers.push(KvLayer { slabs, block_size: self.shape.block_size, body: self.shape.body });
+            let KvShape { block_size, body, .. } = self.shape;
+            let slabs = allocate(*kind, self.shape)?;
+            self.layers.push(KvLayer { slabs, kind: *kind, block_size, body });
         }
         Ok(())
     }
@@ -110,22 +138,23 @@ impl KvCache {
 
     /// Bytes of all blocks.
     pub fn nbytes(&self) -> u64 {
-        self.layers.iter().map(|layer| (layer.slabs.keys.nbytes() + layer.slabs.values.nbytes()) as u64).sum()
+        self.layers.iter().map(|layer| layer.slabs.nbytes() as u64).sum()
     }
 }
 
-fn allocate(kind: CacheKind, shape: KvShape) -> Result<Array> {
+fn allocate(kind: CacheKind, shape: KvShape) -> Result<KvSlabs> {
     let CacheKind::FullAttention { num_heads, head_dim } = kind;
-    let (heads, dim) = (num_heads as i32, head_dim as i32);
-    let (blocks, size) = (shape.num_blocks as i32, shape.block_size as i32);
+    let (kv_heads, dim) = (num_heads as i32, head_dim as i32);
+    let (num_blocks, block_size) = (shape.num_blocks as i32, shape.block_size as i32);
     match shape.body {
         // Our primitive reads only what it wrote, so pages that are never written stay virtual.
-        KvBody::Paged => Ok(Array::uninit(&[blocks, size, heads, dim], shape.dtype)?),
+        KvBody::Paged => Ok(KvSlabs::new(KvLayout { num_blocks, block_size, kv_heads, dim }, shape.dtype)?),
         // Padding reads anywhere, and a masked NaN is still a NaN.
         KvBody::Stock => {
-            let slab = Array::zeros(&[blocks * size, heads, dim], shape.dtype)?.copy()?;
-            eval(&[&slab])?;
-            Ok(slab)
+            let zeros = || Array::zeros(&[num_blocks * block_size, kv_heads, dim], shape.dtype)?.copy();
+            let (keys, values) = (zeros()?, zeros()?);
+            eval(&[&keys, &values])?;
+            Ok(KvSlabs { keys, values, scales: None })
         }
     }
 }

@@ -8,6 +8,7 @@ use troupe_model_files::{
 use troupe_protocol::{Activations, LoadRequest, WeightDtype};
 
 use crate::error::{GpuError, Result};
+use crate::kv::KvBody;
 use crate::layers::{Embedding, Linear, Matrix, Projections, RmsNorm};
 
 /// Whether a linear layer has a bias.
@@ -65,6 +66,23 @@ impl Storage {
         match self {
             Self::Stored(dtype) => dtype,
             Self::Kernels(_) | Self::F32 => Dtype::F32,
+        }
+    }
+
+    /// Who attends on this device. Weights as stored are MLX's own road all along.
+    pub fn kv_body(self, device: Device) -> KvBody {
+        match (self, device) {
+            (Self::Kernels(_) | Self::F32, Device::Cpu) => KvBody::Paged,
+            (Self::Stored(_), _) | (_, Device::Gpu) => KvBody::Stock,
+        }
+    }
+
+    /// Type in which keys and values are kept when nobody asks for one. Attention by our kernels is bound by reading
+    /// them, so they are halves; but for a reference, which is exact.
+    pub fn kv_dtype(self) -> Dtype {
+        match self {
+            Self::Kernels(_) => Dtype::F16,
+            Self::Stored(_) | Self::F32 => self.compute_dtype(),
         }
     }
 }

@@ -7,7 +7,7 @@ use support::checkpoint::{Checkpoint, Tensor};
 use support::request;
 use tempfile::TempDir;
 use troupe_gpu::Engine;
-use troupe_protocol::{Activations, CpuOptions, DeviceChoice, LoadRequest, WeightDtype};
+use troupe_protocol::{Activations, CpuOptions, DeviceChoice, KvCacheDtype, LoadRequest, WeightDtype};
 
 fn load(request: &LoadRequest) -> Result<Engine, String> {
     Engine::load(request, &mut |_, _| {}).map_err(|error| error.to_string())
@@ -174,6 +174,44 @@ fn kv_memory_bounds_the_length_that_is_announced() {
     let short =
         LoadRequest { kv_cache_bytes: Some(6 * block), max_model_len: Some(50), ..request(folder.path()) };
     assert!(load(&short).err().unwrap().contains("6 blocks, but a sequence needs at least 7"));
+}
+
+#[test]
+fn kv_blocks_take_the_bytes_of_their_type() {
+    let folder = Checkpoint::tiny(&json!({})).write();
+    // Two layers of keys and values of two heads of 16, in blocks of 8; int8 heads have a scale of four bytes.
+    let block = |head: u64| 2 * 2 * 2 * head * 8;
+    for (dtype, head) in [
+        (KvCacheDtype::Auto, 16 * 2),
+        (KvCacheDtype::F32, 16 * 4),
+        (KvCacheDtype::F16, 16 * 2),
+        (KvCacheDtype::Bf16, 16 * 2),
+        (KvCacheDtype::Int8, 16 + 4),
+    ] {
+        let engine = load(&LoadRequest {
+            weights: WeightDtype::Auto,
+            kv_cache_dtype: dtype,
+            kv_cache_bytes: Some(10 * block(head)),
+            ..request(folder.path())
+        })
+        .unwrap();
+        assert_eq!((engine.limits().num_blocks, engine.info().kv_bytes), (10, 10 * block(head)), "{dtype}");
+    }
+}
+
+#[test]
+fn kv_blocks_of_stock_operations_are_of_the_type_that_is_computed_in() {
+    let folder = Checkpoint::tiny(&json!({})).write();
+    let stored = |kv_cache_dtype| {
+        load(&LoadRequest { weights: WeightDtype::Stored, kv_cache_dtype, ..request(folder.path()) })
+    };
+    for dtype in [KvCacheDtype::Auto, KvCacheDtype::F32] {
+        assert!(stored(dtype).is_ok(), "{dtype}");
+    }
+    for dtype in [KvCacheDtype::F16, KvCacheDtype::Bf16, KvCacheDtype::Int8] {
+        let error = stored(dtype).err().expect("refused");
+        assert!(error.contains(&format!("KV cache of {dtype} ")) && error.contains("f32"), "{error}");
+    }
 }
 
 #[test]

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use support::checkpoint::Checkpoint;
 use support::driver::{Driver, Feed, Sequence};
 use support::{default_model, greedy_with_logprobs, request, seeded};
-use troupe_protocol::{RowOutput, SampledToken, SamplingParams, SequenceId, TokenId, WeightDtype};
+use troupe_protocol::{
+    KvCacheDtype, LoadRequest, RowOutput, SampledToken, SamplingParams, SequenceId, TokenId, WeightDtype,
+};
 
 /// Tokens that each sequence generates.
 const COUNT: usize = 16;
@@ -85,7 +87,13 @@ fn beside(driver: &mut Driver, subject: &mut Sequence, others: &mut [Sequence], 
 
 #[test]
 fn a_long_prompt_in_any_chunks() {
-    let mut driver = Driver::load(&default_model());
+    for kv_cache_dtype in [KvCacheDtype::Auto, KvCacheDtype::Int8] {
+        chunks_do_not_matter(&LoadRequest { kv_cache_dtype, ..default_model() });
+    }
+}
+
+fn chunks_do_not_matter(model: &LoadRequest) {
+    let mut driver = Driver::load(model);
     let prompt = prompts().pop().unwrap();
     let in_chunks = |chunk| {
         let mut sequence = driver.sequence(&prompt, greedy_with_logprobs(20), max_len(&prompt));

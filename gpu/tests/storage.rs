@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::path::Path;
+
 use mlx_sys::{Array, Dtype, Packing, Quantized};
 use serde_json::json;
 use support::checkpoint::{Checkpoint, Tensor};
@@ -9,12 +11,13 @@ use support::driver::Driver;
 use support::gguf::{self, Format};
 use support::{greedy_with_logprobs, request};
 use tempfile::TempDir;
-use troupe_protocol::{Activations, CpuOptions, LoadRequest, TokenId, WeightDtype};
+use troupe_protocol::{Activations, CpuOptions, KvCacheDtype, LoadRequest, TokenId, WeightDtype};
 
 /// Products of dequantised groups, summed in another order.
 const QUANTISED_TOLERANCE: f32 = 1e-3;
 
-/// The CPU's kernels compute in f32, but for activations of 16 bits beside quantised weights.
+/// The CPU's kernels compute in f32, but for activations of 16 bits beside quantised weights. Keys and values are kept
+/// as f32, so that what is seen is the weights.
 const KERNELS_TOLERANCE: f32 = 1e-3;
 
 /// Activations in f16, whose steps are 2^-10 of a value, through two layers.
@@ -26,7 +29,16 @@ const BF16_TOLERANCE: f32 = 0.3;
 /// Log-probabilities of the whole vocabulary at three places of a sequence of 30.
 fn logprobs(folder: &TempDir, file: &str, weights: WeightDtype) -> Vec<Vec<(TokenId, f32)>> {
     let path = folder.path().join(file);
-    logprobs_of(&LoadRequest { weights, ..request(&path) })
+    logprobs_of(&of_weights(&path, weights))
+}
+
+/// Keys and values are kept as they are computed, since the weights are what is tested.
+fn of_weights(path: &Path, weights: WeightDtype) -> LoadRequest {
+    let kv_cache_dtype = match weights {
+        WeightDtype::Auto => KvCacheDtype::F32,
+        WeightDtype::Stored | WeightDtype::F32 => KvCacheDtype::Auto,
+    };
+    LoadRequest { weights, kv_cache_dtype, ..request(path) }
 }
 
 fn logprobs_of(request: &LoadRequest) -> Vec<Vec<(TokenId, f32)>> {
@@ -178,7 +190,7 @@ fn activations_are_as_exact_as_they_were_asked_to_be() {
     let wanted = logprobs(&held, "", WeightDtype::F32);
     let with = |activations, threads| {
         let cpu = CpuOptions { threads, activations, ..CpuOptions::default() };
-        logprobs_of(&LoadRequest { weights: WeightDtype::Auto, cpu, ..request(packed.path()) })
+        logprobs_of(&LoadRequest { cpu, ..of_weights(packed.path(), WeightDtype::Auto) })
     };
     for (activations, tolerance) in [
         (Activations::F32, QUANTISED_TOLERANCE),

@@ -149,11 +149,21 @@ pub(crate) mod ffi {
     }
 
     struct AttentionOptions {
+        heads: i32,
+        /// The first columns of q, k and v in their arrays.
+        q_first: i32,
+        k_first: i32,
+        v_first: i32,
         scale: f32,
-        /// 0: no window
-        window: i32,
         /// 0: no cap
         softcap: f32,
+        /// 0: no window
+        window: i32,
+        bidirectional: bool,
+        /// Which of the optional inputs are there.
+        scaled: bool,
+        rotated: bool,
+        sinks: bool,
     }
 
     /// How a row's token is chosen.
@@ -324,7 +334,8 @@ pub(crate) mod ffi {
             rest: &CxxVector<MlxArray>,
         ) -> Result<UniquePtr<MlxArray>>;
 
-        // paged_attention.cc: q, k, v, k_slab, v_slab, row_offsets, context_lens, slot_mapping, block_tables.
+        // paged_attention.cc: q, k, v, keys, values, row_offsets, context_lens, slot_mapping, block_tables, and
+        // where options say so: key scales and value scales, cos and sin, sinks.
         fn paged_attention(
             inputs: &CxxVector<MlxArray>,
             options: &AttentionOptions,

@@ -37,6 +37,9 @@ pub use fast::{
 pub use instruction_set::{instruction_set, instruction_sets, use_instruction_set};
 pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
-pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};
+pub use paged::{
+    Columns, KvLayout, KvScales, KvSlabs, Projected, RaggedBatch, ScoreOptions, TokenAngles, Visibility,
+    paged_attention,
+};
 pub use projection::{Around, Gate, Norm};
 pub use sampling::{Choice, Drawing, Penalty, RowChoice, TokenLogprobs};

@@ -1,28 +1,104 @@
-//! Attention over keys and values kept in blocks: our first primitive.
+//! Attention over keys and values kept in blocks, with everything between the projections and it: one graph node
+//! rotates queries and keys, writes keys and values into their slots, and attends.
 
-use crate::Result;
+use std::num::NonZeroU32;
+
 use crate::array::{Array, list};
 use crate::bridge::ffi;
+use crate::{Dtype, Result};
 
-/// Queries, keys and values of the step's tokens, f32: `q` `[tokens, heads, dim]`, `k` and `v`
-/// `[tokens, kv_heads, dim]`, where `heads` is a multiple of `kv_heads`. Any strides.
+/// Some neighbouring columns of an f32 array `[tokens, width]`, of any strides.
 #[derive(Debug, Clone, Copy)]
-pub struct Projected<'a> {
-    /// Queries, rotated.
-    pub q: &'a Array,
-    /// Keys, rotated.
-    pub k: &'a Array,
-    /// Values.
-    pub v: &'a Array,
+pub struct Columns<'a> {
+    /// The array.
+    pub array: &'a Array,
+    /// The first column. How many there are follows from the heads.
+    pub first: i32,
 }
 
-/// One layer's memory for keys and for values: `[num_blocks, block_size, kv_heads, dim]` f32 each, evaluated.
+/// The projections of a step's tokens, not rotated. They may be columns of one array.
+#[derive(Debug, Clone, Copy)]
+pub struct Projected<'a> {
+    /// Queries: `heads · dim` columns.
+    pub q: Columns<'a>,
+    /// Keys: `kv_heads · dim` columns.
+    pub k: Columns<'a>,
+    /// Values: `kv_heads · dim` columns.
+    pub v: Columns<'a>,
+    /// Heads of queries: a multiple of the slabs' heads.
+    pub heads: i32,
+    /// How queries and keys are rotated; `None`: not at all.
+    pub angles: Option<TokenAngles<'a>>,
+}
+
+/// Cosines and sines of each token, `[tokens, half]` f32 with `half <= dim / 2`. Element i of a head is paired with
+/// element i + half; elements from 2 · half on are left as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenAngles<'a> {
+    /// Cosines.
+    pub cos: &'a Array,
+    /// Sines.
+    pub sin: &'a Array,
+}
+
+/// The sizes of one layer's memory for keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvLayout {
+    /// Blocks in all.
+    pub num_blocks: i32,
+    /// Tokens of a block; multiples of 16 are read where they lie, others are gathered first.
+    pub block_size: i32,
+    /// Heads of keys and of values.
+    pub kv_heads: i32,
+    /// Dimensions of a head.
+    pub dim: i32,
+}
+
+/// One layer's memory for keys and values: evaluated arrays of one type, f32, f16, bf16 or i8.
 #[derive(Debug, Clone)]
 pub struct KvSlabs {
-    /// Keys.
+    /// Keys, `[num_blocks, kv_heads, dim, block_size]`.
     pub keys: Array,
-    /// Values.
+    /// Values, `[num_blocks, kv_heads, block_size, dim]`.
     pub values: Array,
+    /// What an i8 stands for, and absent for other types.
+    pub scales: Option<KvScales>,
+}
+
+/// Factors of i8 keys and values, f32 `[num_blocks, kv_heads, block_size]`: a head's numbers of one token share one,
+/// which is their largest magnitude over 127.
+#[derive(Debug, Clone)]
+pub struct KvScales {
+    /// Of keys.
+    pub keys: Array,
+    /// Of values.
+    pub values: Array,
+}
+
+impl KvSlabs {
+    /// Memory that nothing was written to yet; pages that never are stay virtual.
+    ///
+    /// # Errors
+    /// When MLX cannot allocate it.
+    pub fn new(layout: KvLayout, dtype: Dtype) -> Result<Self> {
+        let KvLayout { num_blocks, block_size, kv_heads, dim } = layout;
+        let scales = || Array::uninit(&[num_blocks, kv_heads, block_size], Dtype::F32);
+        Ok(Self {
+            keys: Array::uninit(&[num_blocks, kv_heads, dim, block_size], dtype)?,
+            values: Array::uninit(&[num_blocks, kv_heads, block_size, dim], dtype)?,
+            scales: match dtype {
+                Dtype::I8 => Some(KvScales { keys: scales()?, values: scales()? }),
+                _ => None,
+            },
+        })
+    }
+
+    /// Bytes that they take.
+    #[must_use]
+    pub fn nbytes(&self) -> usize {
+        let scales = self.scales.as_ref().map_or(0, |scales| scales.keys.nbytes() + scales.values.nbytes());
+        self.keys.nbytes() + self.values.nbytes() + scales
+    }
 }
 
 /// Which tokens of the flat step belong together, and where their keys and values live. All i32.
@@ -38,25 +114,47 @@ pub struct RaggedBatch {
     pub block_tables: Array,
 }
 
-/// How scores are made from dot products.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScoreOptions {
-    /// Factor of each dot product.
-    pub scale: f32,
-    /// A token sees itself and this many less one before it; `None`: all.
-    pub window: Option<std::num::NonZeroU32>,
-    /// Scores become `cap · tanh(score / cap)`.
-    pub softcap: Option<f32>,
+/// Which tokens of its own row a token sees. It sees all that came before the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// Those up to itself.
+    Causal,
+    /// All.
+    Bidirectional,
 }
 
-/// Writes `k` and `v` into their slots, then lets every token attend to the tokens of its row up to itself and to all
-/// that came before the row. Returns `[tokens, heads, dim]`.
+/// How scores are made from dot products, and which are made.
+#[derive(Debug, Clone, Copy)]
+pub struct ScoreOptions<'a> {
+    /// Factor of each dot product.
+    pub scale: f32,
+    /// Scores become `cap · tanh(score / cap)`.
+    pub softcap: Option<f32>,
+    /// A token sees only those less than this away; `None`: all.
+    pub window: Option<NonZeroU32>,
+    /// What it sees of its row.
+    pub visibility: Visibility,
+    /// `[heads]` f32: scores that join the softmax's sum with no value (attention sinks).
+    pub sinks: Option<&'a Array>,
+}
+
+impl ScoreOptions<'_> {
+    /// Causal, and nothing else.
+    #[must_use]
+    pub fn causal(scale: f32) -> Self {
+        Self { scale, softcap: None, window: None, visibility: Visibility::Causal, sinks: None }
+    }
+}
+
+/// Rotates queries and keys, writes keys and values into their slots, then lets every token attend to what it sees.
+/// Returns `[tokens, heads · dim]`.
 ///
 /// **The slabs are written in place** when the result is evaluated. Steps must be evaluated in the order in which they
 /// are built, on one thread; nobody else may use the slabs meanwhile.
 ///
 /// A token's result depends on its own keys alone, bit for bit: not on its neighbours, on how a prompt was cut into
-/// steps, or on the number of threads. CPU only.
+/// steps, or on the number of threads. A number that is not finite, in a key or a value, shows in the results of the
+/// tokens and heads that see it, and changes no other. CPU only.
 ///
 /// # Errors
 /// At once for wrong shapes and types; on evaluation for a slot or block outside the slabs (nothing is written then).
@@ -64,12 +162,13 @@ pub fn paged_attention(
     projected: Projected<'_>,
     slabs: &KvSlabs,
     batch: &RaggedBatch,
-    options: ScoreOptions,
+    scores: ScoreOptions<'_>,
 ) -> Result<Array> {
-    let inputs = [
-        projected.q,
-        projected.k,
-        projected.v,
+    let Projected { q, k, v, heads, angles } = projected;
+    let mut inputs = vec![
+        q.array,
+        k.array,
+        v.array,
         &slabs.keys,
         &slabs.values,
         &batch.row_offsets,
@@ -77,10 +176,21 @@ pub fn paged_attention(
         &batch.slot_mapping,
         &batch.block_tables,
     ];
+    inputs.extend(slabs.scales.iter().flat_map(|scales| [&scales.keys, &scales.values]));
+    inputs.extend(angles.iter().flat_map(|angles| [angles.cos, angles.sin]));
+    inputs.extend(scores.sinks);
     let options = ffi::AttentionOptions {
-        scale: options.scale,
-        window: options.window.map_or(0, |window| i32::try_from(window.get()).unwrap_or(i32::MAX)),
-        softcap: options.softcap.unwrap_or(0.0),
+        heads,
+        q_first: q.first,
+        k_first: k.first,
+        v_first: v.first,
+        scale: scores.scale,
+        softcap: scores.softcap.unwrap_or(0.0),
+        window: scores.window.map_or(0, |window| i32::try_from(window.get()).unwrap_or(i32::MAX)),
+        bidirectional: scores.visibility == Visibility::Bidirectional,
+        scaled: slabs.scales.is_some(),
+        rotated: angles.is_some(),
+        sinks: scores.sinks.is_some(),
     };
     Array::wrap(ffi::paged_attention(&list(&inputs), &options))
 }

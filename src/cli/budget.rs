@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use troupe_config::{Device, EngineConfig, Weights};
+use troupe_config::{Device, EngineConfig, KvCacheDtype, Weights};
 use troupe_model_files::Summary;
 use troupe_protocol::StepDefaults;
 
@@ -37,9 +37,9 @@ impl Shape {
 
     /// Bytes of keys and values of one token over all layers. An upper bound for models that keep
     /// less in some layers.
-    fn kv_bytes_per_token(&self, element_bytes: u64) -> Option<u64> {
-        let elements = self.num_layers?.checked_mul(self.num_kv_heads?)?.checked_mul(self.head_dim?)?;
-        elements.checked_mul(2)?.checked_mul(element_bytes)
+    fn kv_bytes_per_token(&self, kept: KvKept) -> Option<u64> {
+        let head_bytes = self.head_dim?.checked_mul(kept.element_bytes)?.checked_add(kept.scale_bytes)?;
+        self.num_layers?.checked_mul(self.num_kv_heads?)?.checked_mul(2)?.checked_mul(head_bytes)
     }
 }
 
@@ -60,12 +60,23 @@ impl KeptAs {
     }
 }
 
-/// Bytes of one number that is computed with, and so kept in the KV blocks: f32, or halves where weights as stored are
-/// computed as they are. Without a look at the devices of this machine, `auto` is taken for the CPU.
-fn element_bytes(engine: &EngineConfig) -> u64 {
-    match (engine.weights, engine.device) {
-        (Weights::Stored, _) | (Weights::Auto, Device::Gpu) => 2,
-        (Weights::F32, _) | (Weights::Auto, Device::Auto | Device::Cpu) => 4,
+/// What the KV blocks keep of one head of one token: numbers, and the scale that they share.
+#[derive(Clone, Copy)]
+struct KvKept {
+    element_bytes: u64,
+    scale_bytes: u64,
+}
+
+impl KvKept {
+    /// Weights as stored are taken for halves.
+    fn decide(engine: &EngineConfig) -> Self {
+        let plain = |element_bytes| Self { element_bytes, scale_bytes: 0 };
+        match (engine.kv_cache_dtype, engine.weights) {
+            (KvCacheDtype::F32, _) | (KvCacheDtype::Auto, Weights::F32) => plain(4),
+            (KvCacheDtype::F16 | KvCacheDtype::Bf16, _) => plain(2),
+            (KvCacheDtype::Auto, Weights::Auto | Weights::Stored) => plain(2),
+            (KvCacheDtype::Int8, _) => Self { element_bytes: 1, scale_bytes: 4 },
+        }
     }
 }
 
@@ -95,7 +106,7 @@ impl Budget {
             KeptAs::Stored => summary.bytes_by_format.values().sum(),
             KeptAs::F32 => summary.num_parameters.saturating_mul(4),
         };
-        let kv_bytes_per_token = shape.kv_bytes_per_token(element_bytes(engine));
+        let kv_bytes_per_token = shape.kv_bytes_per_token(KvKept::decide(engine));
         let max_model_len = match (engine.max_model_len.map(u64::from), summary.context_length) {
             (Some(asked), Some(limit)) => Some(asked.min(limit)),
             (asked, limit) => asked.or(limit),
@@ -142,17 +153,18 @@ mod tests {
         let full = json!({
             "num_hidden_layers": 30, "hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3
         });
+        let plain = |element_bytes| KvKept { element_bytes, scale_bytes: 0 };
         // SmolLM2-135M: 2 · 30 layers · 3 heads · 64 numbers.
-        assert_eq!(shape(full.clone()).kv_bytes_per_token(2), Some(23_040));
-        assert_eq!(shape(json!({ "text_config": full })).kv_bytes_per_token(4), Some(46_080));
+        assert_eq!(shape(full.clone()).kv_bytes_per_token(plain(2)), Some(23_040));
+        assert_eq!(shape(json!({ "text_config": full })).kv_bytes_per_token(plain(4)), Some(46_080));
         let own_head_dim = shape(json!({
             "num_hidden_layers": 1, "hidden_size": 576, "num_attention_heads": 9, "head_dim": 128
         }));
-        assert_eq!(own_head_dim.kv_bytes_per_token(1), Some(2 * 9 * 128));
-        assert_eq!(shape(json!({ "hidden_size": 8 })).kv_bytes_per_token(2), None);
+        assert_eq!(own_head_dim.kv_bytes_per_token(plain(1)), Some(2 * 9 * 128));
+        assert_eq!(shape(json!({ "hidden_size": 8 })).kv_bytes_per_token(plain(2)), None);
         assert_eq!(shape(json!({ "hidden_size": 8, "num_attention_heads": 0 })).head_dim, None);
         let huge = json!({ "num_hidden_layers": u64::MAX, "num_attention_heads": 2, "head_dim": 1 });
-        assert_eq!(shape(huge).kv_bytes_per_token(2), None);
+        assert_eq!(shape(huge).kv_bytes_per_token(plain(2)), None);
     }
 
     #[test]
@@ -175,11 +187,19 @@ mod tests {
         engine.max_num_seqs = Some(3);
         // 100 tokens round up to 7 blocks of 16.
         let on_cpu = Budget::new(shape, &summary, &engine, Some(1 << 20));
-        assert_eq!((on_cpu.weight_bytes, on_cpu.kv_bytes), (1062, Some(3 * 112 * 2 * 2 * 8 * 4)));
+        assert_eq!((on_cpu.weight_bytes, on_cpu.kv_bytes), (1062, Some(3 * 112 * 2 * 2 * 8 * 2)));
         assert_eq!(on_cpu.fits(), Some(true));
         engine.weights = Weights::F32;
         assert_eq!(Budget::new(shape, &summary, &engine, None).weight_bytes, 4000);
         engine.weights = Weights::Auto;
+        for (dtype, bytes) in
+            [(KvCacheDtype::F32, 8 * 4), (KvCacheDtype::Bf16, 8 * 2), (KvCacheDtype::Int8, 8 + 4)]
+        {
+            engine.kv_cache_dtype = dtype;
+            let budget = Budget::new(shape, &summary, &engine, None);
+            assert_eq!(budget.kv_bytes_per_token, Some(2 * 2 * bytes), "{dtype:?}");
+        }
+        engine.kv_cache_dtype = KvCacheDtype::Auto;
 
         engine.device = Device::Gpu;
         engine.max_model_len = Some(16);

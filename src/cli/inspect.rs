@@ -224,8 +224,8 @@ mod tests {
         );
         assert_eq!(json["bytes_by_format"], serde_json::json!({ "BF16": 2048, "F32": 256 }));
         assert!(json["tokenizer"].is_null());
-        // f32 on the CPU: 2 · 2 layers · 2 heads · 4 numbers · 4 bytes, for 8 sequences of 128 tokens.
-        assert_eq!(json["memory"]["kv_bytes"], 2 * 2 * 2 * 4 * 4 * 8 * 128);
+        // 2 · 2 layers · 2 heads · 4 halves, for 8 sequences of 128 tokens.
+        assert_eq!(json["memory"]["kv_bytes"], 2 * 2 * 2 * 4 * 2 * 8 * 128);
         assert_eq!(json["memory"]["weight_bytes"], 2048 + 256);
     }
 

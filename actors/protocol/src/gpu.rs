@@ -2,6 +2,7 @@
 //! a sink given at start. `Load`, `Submit` and `Drain` travel on the data lane, `Stats` and `Stop` on the urgent one.
 
 use alloc::string::String;
+use core::fmt;
 
 use crate::{EngineLimits, Fault, StepId, StepOutcome, StepPlan};
 
@@ -64,6 +65,8 @@ pub struct LoadRequest {
     pub device: DeviceChoice,
     /// In which type weights are kept.
     pub weights: WeightDtype,
+    /// In which type keys and values are kept.
+    pub kv_cache_dtype: KvCacheDtype,
     /// Bound on a sequence's length; `None` takes the model's own.
     pub max_model_len: Option<u32>,
     /// Sequences that run at once; `None` takes the device's default.
@@ -138,6 +141,35 @@ pub enum WeightDtype {
     Stored,
     /// Dequantised to f32.
     F32,
+}
+
+/// In which type keys and values are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KvCacheDtype {
+    /// f16 by the CPU's own kernels, which compute in f32; f32 where weights are kept as f32, a reference; elsewhere the
+    /// type that is computed in.
+    #[default]
+    Auto,
+    /// f32.
+    F32,
+    /// f16.
+    F16,
+    /// bf16.
+    Bf16,
+    /// Bytes with one f32 scale for each token and head.
+    Int8,
+}
+
+impl fmt::Display for KvCacheDtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        })
+    }
 }
 
 /// A loaded model, described.

@@ -18,7 +18,7 @@ pub mod step;
 pub use error::{Fault, InvalidParameter, RejectReason};
 pub use gpu::{
     Activations, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, GpuCommand, GpuEvent, GpuStats,
-    LoadRequest, WeightDtype,
+    KvCacheDtype, LoadRequest, WeightDtype,
 };
 pub use ids::{BlockId, SequenceId, SlotId, StepId, TenantId, TokenId};
 pub use limits::{EngineLimits, StepDefaults};

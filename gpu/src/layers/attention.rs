@@ -4,51 +4,65 @@
 //! operations, which serves where the primitive has no body yet and is its oracle in tests.
 
 use mlx_sys::{
-    Array, Mask, Projected, ScoreOptions, concatenate, paged_attention, scaled_dot_product_attention,
+    Array, Columns, Mask, Projected, ScoreOptions, concatenate, paged_attention, scaled_dot_product_attention,
 };
 
 use crate::batch::{Batch, Span, vector};
 use crate::error::Result;
-use crate::kv::{KvBody, KvLayer};
+use crate::kv::{CacheKind, KvBody, KvLayer};
 
-/// Writes the new keys and values [T, KV heads, head_dim] into their blocks, then lets the queries [T, heads, head_dim]
-/// attend to their sequences up to themselves. [T, heads, head_dim].
+/// Rotates queries and keys, writes the new keys and values into their blocks, then lets the queries attend to their
+/// sequences up to themselves. [T, heads × head_dim].
 ///
 /// # Errors
 /// If MLX refuses an operation.
-pub fn attend(q: &Array, k: &Array, v: &Array, kv: &mut KvLayer, batch: &Batch) -> Result<Array> {
-    let scale = (q.dim(-1) as f32).sqrt().recip();
+pub fn attend(projected: Projected<'_>, kv: &mut KvLayer, batch: &Batch) -> Result<Array> {
+    let CacheKind::FullAttention { head_dim, .. } = kv.kind;
+    let scale = (head_dim as f32).sqrt().recip();
     match kv.body {
-        KvBody::Paged => paged(q, k, v, kv, batch, scale),
-        KvBody::Stock => stock(q, k, v, kv, batch, scale),
+        KvBody::Paged => {
+            Ok(paged_attention(projected, &kv.slabs, &batch.ragged, ScoreOptions::causal(scale))?)
+        }
+        KvBody::Stock => stock(projected, kv, batch, scale),
     }
 }
 
-fn paged(q: &Array, k: &Array, v: &Array, kv: &KvLayer, batch: &Batch, scale: f32) -> Result<Array> {
-    let options = ScoreOptions { scale, window: None, softcap: None };
-    Ok(paged_attention(Projected { q, k, v }, &kv.slabs, &batch.ragged, options)?)
-}
-
 /// Rows of one token are padded to the longest and computed together; each longer row by itself.
-fn stock(q: &Array, k: &Array, v: &Array, kv: &mut KvLayer, batch: &Batch, scale: f32) -> Result<Array> {
+fn stock(projected: Projected<'_>, kv: &mut KvLayer, batch: &Batch, scale: f32) -> Result<Array> {
+    let Projected { q, k, v, heads, angles } = projected;
+    let CacheKind::FullAttention { num_heads, head_dim } = kv.kind;
+    let by_head = |columns, heads| by_head(columns, heads, head_dim as i32);
+    let (mut q, mut k, v) =
+        (by_head(q, heads)?, by_head(k, num_heads as i32)?, by_head(v, num_heads as i32)?);
+    if let Some(angles) = angles {
+        (q, k) = (q.rotate_half(angles.cos, angles.sin)?, k.rotate_half(angles.cos, angles.sin)?);
+    }
     // The slab has no other handle, so MLX writes into the buffer it has.
-    kv.slabs.keys = kv.slabs.keys.set_rows(&batch.ragged.slot_mapping, k)?;
-    kv.slabs.values = kv.slabs.values.set_rows(&batch.ragged.slot_mapping, v)?;
+    kv.slabs.keys = kv.slabs.keys.set_rows(&batch.ragged.slot_mapping, &k)?;
+    kv.slabs.values = kv.slabs.values.set_rows(&batch.ragged.slot_mapping, &v)?;
     let single = batch.spans.iter().take_while(|span| span.num_tokens == 1).count();
     let (decoding, prefilling) = batch.spans.split_at(single);
     let mut outputs = Vec::new();
     if !decoding.is_empty() {
-        outputs.push(attend_decoding(&rows(q, 0, single)?, decoding, kv, scale)?);
+        outputs.push(attend_decoding(&rows(&q, 0, single)?, decoding, kv, scale)?);
     }
     let mut start = single;
     for span in prefilling {
-        outputs.push(attend_prefilling(&rows(q, start, span.num_tokens)?, span, kv, scale)?);
+        outputs.push(attend_prefilling(&rows(&q, start, span.num_tokens)?, span, kv, scale)?);
         start += span.num_tokens;
     }
-    match &outputs[..] {
-        [output] => Ok(output.clone()),
-        _ => Ok(concatenate(&outputs.iter().collect::<Vec<_>>(), 0)?),
-    }
+    let attended = match &outputs[..] {
+        [output] => output.clone(),
+        _ => concatenate(&outputs.iter().collect::<Vec<_>>(), 0)?,
+    };
+    Ok(attended.flatten(1, 2)?)
+}
+
+/// Columns as [T, heads, head_dim].
+fn by_head(columns: Columns<'_>, heads: i32, head_dim: i32) -> Result<Array> {
+    let Columns { array, first } = columns;
+    let (tokens, end) = (array.dim(0), first + heads * head_dim);
+    Ok(array.slice(&[0, first], &[tokens, end], &[1, 1])?.reshape(&[tokens, heads, head_dim])?)
 }
 
 fn attend_decoding(q: &Array, spans: &[Span], kv: &KvLayer, scale: f32) -> Result<Array> {

@@ -1,6 +1,8 @@
 //! Matrices and linear layers, dense or quantised.
 
-use mlx_sys::{Activations, Around, Array, Dtype, Gate, Norm, PackedMatrix, Quantized, concatenate, eval};
+use mlx_sys::{
+    Activations, Around, Array, Columns, Dtype, Gate, Norm, PackedMatrix, Quantized, concatenate, eval,
+};
 
 use crate::error::Result;
 
@@ -222,6 +224,16 @@ pub enum Outputs<'a> {
 }
 
 impl Outputs<'_> {
+    /// Where the outputs of the layer at `index` are. Nothing is cut out of a product that computes them all.
+    pub fn columns(&self, index: usize) -> Columns<'_> {
+        match self {
+            Self::Stacked(all, borders) => {
+                Columns { array: all, first: if index == 0 { 0 } else { borders[index - 1] } }
+            }
+            Self::Separate(outputs) => Columns { array: &outputs[index], first: 0 },
+        }
+    }
+
     /// Each layer's outputs [T, outputs].
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Llama: pre-norm decoder with grouped-query attention, rotary positions and a gated feed-forward layer
 //! (Touvron et al. 2023; reference: `transformers`' `modeling_llama`).
 
-use mlx_sys::{Around, Array, Gate};
+use mlx_sys::{Around, Array, Gate, Projected};
 use troupe_model_files::OutputHead;
 
 use super::{ConfigReader, Family, Model};
@@ -91,7 +91,7 @@ struct Llama {
 
 struct Layer {
     index: usize,
-    head_dim: i32,
+    num_heads: i32,
     attention_norm: RmsNorm,
     qkv: Projections,
     output: Linear,
@@ -116,7 +116,7 @@ impl Layer {
         )?;
         Ok(Self {
             index,
-            head_dim: dims.head_dim as i32,
+            num_heads: dims.num_heads as i32,
             attention_norm: loader.rms_norm(&at("input_layernorm"), hidden, dims.norm_eps)?,
             qkv,
             output: loader.linear(&at("self_attn.o_proj"), hidden, q, dims.attention_bias)?,
@@ -130,12 +130,10 @@ impl Layer {
     }
 
     fn forward(&self, x: &Array, angles: &Angles, batch: &Batch, kv: &mut KvCache) -> Result<Array> {
-        let heads = self.qkv.forward(x, self.attention_norm.norm())?.split()?;
-        let by_head = |x: &Array| x.reshape(&[batch.num_tokens(), -1, self.head_dim]);
-        let q = angles.rotate(&by_head(&heads[0])?)?;
-        let k = angles.rotate(&by_head(&heads[1])?)?;
-        let v = by_head(&heads[2])?;
-        let attended = attend(&q, &k, &v, kv.layer(self.index)?, batch)?.flatten(1, 2)?;
+        let qkv = self.qkv.forward(x, self.attention_norm.norm())?;
+        let [q, k, v] = [0, 1, 2].map(|index| qkv.columns(index));
+        let projected = Projected { q, k, v, heads: self.num_heads, angles: Some(angles.of_tokens()) };
+        let attended = attend(projected, kv.layer(self.index)?, batch)?;
         let x = self.output.forward(&attended, Around { residual: Some(x), ..Around::default() })?;
         self.mlp.forward(&x, self.mlp_norm.norm())
     }

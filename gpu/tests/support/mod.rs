@@ -9,7 +9,7 @@ pub mod running;
 
 use std::path::Path;
 
-use troupe_protocol::{CpuOptions, DeviceChoice, LoadRequest, SamplingParams, WeightDtype};
+use troupe_protocol::{CpuOptions, DeviceChoice, KvCacheDtype, LoadRequest, SamplingParams, WeightDtype};
 
 /// Small blocks, so that short sequences cross their borders.
 pub const BLOCK_SIZE: u32 = 8;
@@ -20,6 +20,7 @@ pub fn request(path: &Path) -> LoadRequest {
         path: path.to_str().expect("a path of UTF-8").to_owned(),
         device: DeviceChoice::Cpu,
         weights: WeightDtype::F32,
+        kv_cache_dtype: KvCacheDtype::Auto,
         max_model_len: None,
         max_num_seqs: Some(16),
         max_num_batched_tokens: Some(1024),

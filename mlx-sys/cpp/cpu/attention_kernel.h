@@ -5,20 +5,13 @@
 #include <cstdint>
 
 #include "cpu/kernels/kernels.h"
+#include "cpu/row_kernels.h"
 
 namespace troupe {
 
-// [tokens, heads, dim] with any strides, in floats.
-struct Heads {
-  const float* data;
-  int64_t token_stride;
-  int64_t head_stride;
-  int64_t stride;
+// Which tokens of its own row a token sees.
+enum class Mask : uint8_t { causal, bidirectional };
 
-  const float* at(int64_t token, int64_t head) const { return data + token * token_stride + head * head_stride; }
-};
-
-// The sizes of one call; see PagedAttention for the tensors.
 struct PagedShape {
   int tokens;
   int rows;
@@ -30,27 +23,53 @@ struct PagedShape {
   int max_blocks;
 };
 
+// Row r is the tokens row_offsets[r]..row_offsets[r + 1], after context_lens[r] others of its sequence. A slot is
+// block * block_size + offset.
 struct PagedBatch {
-  const int32_t* row_offsets;
-  const int32_t* context_lens;
-  const int32_t* slot_mapping;
-  const int32_t* block_tables;
+  const int32_t* row_offsets;   // [rows + 1]
+  const int32_t* context_lens;  // [rows]
+  const int32_t* slot_mapping;  // [tokens]
+  const int32_t* block_tables;  // [rows, max_blocks]
+};
+
+// The blocks. A block's keys lie dimension by dimension, so that the keys of consecutive positions are neighbours.
+struct KvSlabs {
+  KvType type;
+  void* keys;           // [num_blocks, kv_heads, dim, block_size]
+  void* values;         // [num_blocks, kv_heads, block_size, dim]
+  float* key_scales;    // [num_blocks, kv_heads, block_size], for i8 alone
+  float* value_scales;  // the same
+};
+
+// Cosines and sines of each token, by which the pairs (i, i + half) of queries and keys are rotated.
+struct PagedAngles {
+  int half;  // 0: nothing is rotated
+  Rows cos;
+  Rows sin;
+};
+
+struct PagedOptions {
+  float scale;
+  float softcap;       // 0: none
+  int window;          // a token sees those less than this away; 0: all
+  Mask mask;
+  const float* sinks;  // [heads] scores that join the sum of weights with no value; null: none
 };
 
 struct PagedCall {
   PagedShape shape;
   PagedBatch batch;
-  PagedScores scores;
-  Heads q;
-  Heads k;
-  Heads v;
-  float* k_slab;
-  float* v_slab;
-  float* out;
+  PagedOptions options;
+  PagedAngles angles;
+  Rows q;  // [tokens, heads * dim]
+  Rows k;  // [tokens, kv_heads * dim]
+  Rows v;
+  KvSlabs slabs;
+  float* out;  // [tokens, heads * dim], dense
 };
 
-// Writes k and v to their slots, then attends. Throws std::out_of_range, before it writes anything, for a row, slot
-// or block that does not exist.
-void paged_attention(const PagedCall& call);
+// Rotates and writes k and v to their slots, then attends. Throws std::out_of_range, before it writes anything, for a
+// row, slot or block that does not exist.
+void paged_attention(const PagedCall& call, const Kernels& with = kernels());
 
 }  // namespace troupe

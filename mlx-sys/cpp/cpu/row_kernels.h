@@ -5,11 +5,20 @@
 
 #include <algorithm>
 
-#include "cpu/attention_kernel.h"
 #include "cpu/norm.h"
 #include "cpu/pool.h"
 
 namespace troupe {
+
+// [tokens, heads, dim] with any strides, in floats.
+struct Heads {
+  const float* data;
+  int64_t token_stride;
+  int64_t head_stride;
+  int64_t stride;
+
+  const float* at(int64_t token, int64_t head) const { return data + token * token_stride + head * head_stride; }
+};
 
 // Rows of floats, `stride` apart.
 struct Rows {

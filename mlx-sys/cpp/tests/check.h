@@ -83,6 +83,7 @@ inline float read_number(Number number, const uint8_t* at) {
   return x;
 }
 
+void test_attention();
 void test_dense();
 void test_packed();
 void test_pool();

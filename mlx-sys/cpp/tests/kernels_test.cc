@@ -11,5 +11,6 @@ int main() {
   troupe::test::test_packed();
   troupe::test::test_sampling();
   troupe::test::test_rows();
+  troupe::test::test_attention();
   std::printf("all passed\n");
 }

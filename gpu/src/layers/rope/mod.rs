@@ -11,7 +11,7 @@ mod tests;
 
 use std::f64::consts::PI;
 
-use mlx_sys::Array;
+use mlx_sys::{Array, TokenAngles};
 
 use crate::batch::Batch;
 use crate::error::Result;
@@ -135,12 +135,9 @@ impl Rope {
 }
 
 impl Angles {
-    /// Rotates `x` [T, heads, head_dim]: each rotated dimension is paired with the one half of them further on.
-    ///
-    /// # Errors
-    /// If MLX refuses an operation.
-    pub fn rotate(&self, x: &Array) -> Result<Array> {
-        Ok(x.rotate_half(&self.cos, &self.sin)?)
+    /// As attention takes them.
+    pub fn of_tokens(&self) -> TokenAngles<'_> {
+        TokenAngles { cos: &self.cos, sin: &self.sin }
     }
 }
 

@@ -52,7 +52,7 @@ fn a_part_of_a_head_is_rotated_and_the_rest_passes() {
             (0..count * heads * HEAD_DIM).map(|at| ((at * 7) % 23) as f32 / 11.0 - 1.0).collect();
         let array = Array::from_slice(&x, &[count as i32, heads as i32, HEAD_DIM as i32]).unwrap();
         let angles = rope.angles(&batch(start, count as u32)).unwrap();
-        let found = angles.rotate(&array).unwrap().to_vec::<f32>().unwrap();
+        let found = array.rotate_half(&angles.cos, &angles.sin).unwrap().to_vec::<f32>().unwrap();
         for (at, &found) in found.iter().enumerate() {
             let (position, dim) = (f64::from(start) + (at / (heads * HEAD_DIM)) as f64, at % HEAD_DIM);
             let value = |dim: usize| f64::from(x[at / HEAD_DIM * HEAD_DIM + dim]);

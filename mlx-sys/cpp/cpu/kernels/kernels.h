@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/kernels/attention.h"
 #include "cpu/kernels/packed.h"
 #include "cpu/kernels/vocabulary.h"
 
 namespace troupe {
 
 constexpr int kLanes = 16;      // floats that are summed beside each other, on every machine
-constexpr int kTile = 64;       // keys worked on together, starting at a multiple of it
 constexpr int kStep = 8;        // columns of a product come in multiples of it, but for the last
 constexpr int kRowBlock = 96;   // rows of a product that stay in the second cache while weights pass
 
@@ -30,28 +30,6 @@ struct Linear {
   int64_t ldc;
 };
 
-struct PagedScores {
-  float scale;
-  int window;     // 0: none
-  float softcap;  // 0: none
-};
-
-// Where the keys and values of kTile positions lie. Positions past the end point to zeros.
-struct Tile {
-  const float* keys[kTile];
-  const float* values[kTile];
-};
-
-// A query's running result.
-struct QueryState {
-  const float* query;  // rounded up with zeros to whole vectors, like out
-  float* out;
-  float sum[kLanes];
-  float max;
-  int first;  // the first key that it sees
-  int end;    // one past the last
-};
-
 struct Kernels {
   // Columns first..last of the product.
   void (*linear)(const Linear& product, int first, int last);
@@ -60,10 +38,12 @@ struct Kernels {
   // out [m, n] = x [m, k] * w [n, k]ᵀ for the rows of w in `panels`. Rows are invariant as in Linear.
   void (*packed_integer)(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out);
   void (*packed_f32)(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
-  // Takes the keys of one tile, which starts at position `start`, into the results of `count` queries.
-  void (*attend)(const PagedScores& how, int dim, const Tile& tile, int start, int count, QueryState* states);
-  // The sum of a query's weights.
-  float (*total)(const QueryState& state);
+  // The softmax of one segment for each query; merge takes it into another's.
+  void (*attend)(const PagedScores& how, const KvSegment& kv, const Queries& queries);
+  void (*merge)(int dim, const Softmax& part, Softmax& whole);
+  // One head's x [dim] as it is stored, and a group of a segment as dense floats, its scales left out.
+  void (*write_kv)(const float* x, const KvPlace& place);
+  void (*widen_kv)(const KvSegment& in, int group, float* keys, float* values);
   // One row each: see row_kernels.h.
   void (*rms_norm)(int n, const float* x, const float* weight, float eps, float* out);
   void (*layer_norm)(int n, const float* x, const float* weight, const float* bias, float eps, float* out);

@@ -124,9 +124,10 @@ TROUPE_INLINE Pair<H> max(Pair<H> a, Pair<H> b) { return {max(a.lo, b.lo), max(a
 TROUPE_INLINE float max(V16 v) {
   float lanes[kLanes];
   store(lanes, v);
-  float best = lanes[0];
-  for (int i = 1; i < kLanes; ++i) best = lanes[i] > best ? lanes[i] : best;
-  return best;
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+  }
+  return lanes[0];
 }
 
 // Sums of lanes are one tree everywhere: i with i + 8, then neighbours, then pairs, then the two fours.
