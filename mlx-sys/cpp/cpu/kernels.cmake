@@ -14,8 +14,8 @@ function(add_kernels isa)
   set(TROUPE_CPU ${TROUPE_CPU} PARENT_SCOPE)
 endfunction()
 
-set(KERNEL_FILES attention.cc linear.cc packed.cc quantize.cc rows.cc table.cc)
-set(TROUPE_CPU cores.cc dispatch.cc linear.cc packed.cc pool.cc)
+set(KERNEL_FILES attention.cc dense.cc linear.cc packed.cc quantize.cc rows.cc table.cc)
+set(TROUPE_CPU cores.cc dense.cc dispatch.cc linear.cc packed.cc pool.cc)
 list(TRANSFORM TROUPE_CPU PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 add_kernels(base)

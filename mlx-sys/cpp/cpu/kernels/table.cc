@@ -3,6 +3,6 @@
 namespace troupe::TROUPE_ISA {
 
 extern const Kernels kTable;
-const Kernels kTable = {linear, quantize_row, packed_integer, packed_f32, attend, total, rms_norm, silu_times, rotate};
+const Kernels kTable = {linear, quantize_row, packed_integer, packed_f32, dense, attend, total, rms_norm, silu_times, rotate};
 
 }  // namespace troupe::TROUPE_ISA
