@@ -24,6 +24,7 @@ enum class Layout : uint8_t;
 enum class Activations : uint8_t;
 struct Packing;
 struct PackedLayout;
+struct DenseLayout;
 struct RopeOptions;
 struct AttentionOptions;
 struct HostBuffer;
@@ -92,6 +93,10 @@ bool can_pack(const PackedLayout& layout);
 Ptr pack_affine(const array& packed, const array& scales, const array& biases, const PackedLayout& layout);
 Ptr packed_matmul(const array& x, const array& data, const PackedLayout& layout, Activations activations);
 Ptr packed_rows(const array& ids, const array& data, const PackedLayout& layout);
+bool has_dense_panels(uint8_t dtype);
+Ptr pack_dense(const array& rows);
+Ptr dense_matmul(const array& x, const array& data, const DenseLayout& layout);
+Ptr dense_rows(const array& ids, const array& data, const DenseLayout& layout);
 bool has_linear(const array& x, const array& w);
 Ptr linear(const array& x, const array& w);
 

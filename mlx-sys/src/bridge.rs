@@ -101,6 +101,14 @@ pub(crate) mod ffi {
         scales: u8,
     }
 
+    /// A dense matrix in our own form.
+    struct DenseLayout {
+        rows: i32,
+        columns: i32,
+        /// Code of its type.
+        dtype: u8,
+    }
+
     /// What becomes of activations before a product.
     enum Activations {
         Int8,
@@ -257,6 +265,12 @@ pub(crate) mod ffi {
         -> Result<UniquePtr<MlxArray>>;
         fn has_linear(x: &MlxArray, w: &MlxArray) -> bool;
         fn linear(x: &MlxArray, w: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+
+        // dense.cc
+        fn has_dense_panels(dtype: u8) -> bool;
+        fn pack_dense(rows: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn dense_matmul(x: &MlxArray, data: &MlxArray, layout: &DenseLayout) -> Result<UniquePtr<MlxArray>>;
+        fn dense_rows(ids: &MlxArray, data: &MlxArray, layout: &DenseLayout) -> Result<UniquePtr<MlxArray>>;
 
         // paged_attention.cc: q, k, v, k_slab, v_slab, row_offsets, context_lens, slot_mapping, block_tables.
         fn paged_attention(

@@ -8,6 +8,7 @@
 
 mod array;
 mod bridge;
+mod dense;
 mod device;
 mod dtype;
 mod error;
@@ -19,6 +20,7 @@ mod packed;
 mod paged;
 
 pub use array::{Array, async_eval, eval};
+pub use dense::DensePanels;
 pub use device::{
     Device, cpu_threads, default_device, set_cpu_threads, set_default_device, synchronize, version,
 };

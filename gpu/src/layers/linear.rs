@@ -1,6 +1,8 @@
 //! Matrices and linear layers, dense or quantised.
 
-use mlx_sys::{Activations, Array, Dtype, Orientation, PackedMatrix, Quantized, concatenate, eval};
+use mlx_sys::{
+    Activations, Array, DensePanels, Dtype, Orientation, PackedMatrix, Quantized, concatenate, eval,
+};
 
 use crate::error::Result;
 
@@ -13,6 +15,8 @@ pub enum Matrix {
     Quantized(Quantized),
     /// The same in the form of the CPU's kernels.
     Packed(PackedMatrix),
+    /// Plain numbers in the form of the CPU's kernels.
+    Panels(DensePanels),
 }
 
 impl Matrix {
@@ -22,16 +26,22 @@ impl Matrix {
             Self::Dense(array) => array.nbytes() as u64,
             Self::Quantized(q) => (q.packed.nbytes() + q.scales.nbytes() + q.biases.nbytes()) as u64,
             Self::Packed(packed) => packed.nbytes() as u64,
+            Self::Panels(panels) => panels.nbytes() as u64,
         }
     }
 
-    /// A quantised matrix repacked for the CPU's kernels, where they take it; everything else as it is.
+    /// Repacked for the CPU's kernels, where they take it; else as it is.
     ///
     /// # Errors
     /// If the parts of a quantised matrix do not fit each other.
     pub fn packed(self, activations: Activations) -> Result<Self> {
-        let Self::Quantized(quantized) = &self else { return Ok(self) };
-        Ok(PackedMatrix::from_affine(quantized, activations)?.map_or(self, Self::Packed))
+        Ok(match &self {
+            Self::Dense(array) => DensePanels::from_rows(array)?.map_or(self, Self::Panels),
+            Self::Quantized(quantized) => {
+                PackedMatrix::from_affine(quantized, activations)?.map_or(self, Self::Packed)
+            }
+            Self::Packed(_) | Self::Panels(_) => self,
+        })
     }
 
     /// `x` [T, inputs] times the transposed matrix, [T, outputs].
@@ -43,6 +53,7 @@ impl Matrix {
             Self::Dense(array) => x.linear(array)?,
             Self::Quantized(q) => q.matmul(x, Orientation::Transposed)?,
             Self::Packed(packed) => packed.apply(x)?,
+            Self::Panels(panels) => panels.apply(x)?,
         })
     }
 
@@ -63,6 +74,7 @@ impl Matrix {
                 rows.dequantize(dtype)?
             }
             Self::Packed(packed) => packed.rows(ids)?.astype(dtype)?,
+            Self::Panels(panels) => panels.rows(ids)?.astype(dtype)?,
         })
     }
 

@@ -57,7 +57,7 @@ void dense_pack(const DenseShape& s, const uint8_t* rows, uint8_t* panels) {
   });
 }
 
-void dense_product(const DenseMatrix& w, const FloatRows& x, float* out, int64_t stride) {
+void dense_product(const DensePanels& w, const FloatRows& x, float* out, int64_t stride) {
   const auto& s = w.shape;
   int panels = dense_panel_count(s);
   auto product = [&](int64_t first, int64_t last) {
@@ -71,10 +71,10 @@ void dense_product(const DenseMatrix& w, const FloatRows& x, float* out, int64_t
   });
 }
 
-void dense_row(const DenseMatrix& w, int64_t row, float* out) {
+void dense_row(const DensePanels& w, int64_t row, float* out) {
   const auto& s = w.shape;
   size_t number = number_bytes(s.number);
-  const uint8_t* element = w.panels + row / kDensePanel * dense_panel_bytes(s) + row % kDensePanel * number;
+  const uint8_t* element = w.data + row / kDensePanel * dense_panel_bytes(s) + row % kDensePanel * number;
   for (int column = 0; column < s.k; ++column, element += kDensePanel * number) {
     out[column] = read_number(s.number, element);
   }

@@ -18,9 +18,9 @@ TROUPE_EXPORT void dense_pack(const DenseShape& shape, const uint8_t* rows, uint
 
 // out [m, n] = x [m, k] * w [n, k]ᵀ, the rows of out `stride` floats apart. An element is one sum in the order of the
 // columns, so a row of out depends on that row of x alone, bit for bit.
-TROUPE_EXPORT void dense_product(const DenseMatrix& w, const FloatRows& x, float* out, int64_t stride);
+TROUPE_EXPORT void dense_product(const DensePanels& w, const FloatRows& x, float* out, int64_t stride);
 
 // Row `row` of the matrix, as floats.
-TROUPE_EXPORT void dense_row(const DenseMatrix& w, int64_t row, float* out);
+TROUPE_EXPORT void dense_row(const DensePanels& w, int64_t row, float* out);
 
 }  // namespace troupe

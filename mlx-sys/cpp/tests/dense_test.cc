@@ -73,7 +73,7 @@ void test_threads(Random& random, Number number) {
 // The same numbers as a matrix in panels.
 struct PanelWeights : Weights {
   std::vector<uint8_t> buffer;
-  DenseMatrix matrix;
+  DensePanels matrix;
 
   PanelWeights(const DenseShape& shape, Random& random)
       : Weights(shape.number, random, static_cast<size_t>(shape.n) * shape.k) {
@@ -94,7 +94,7 @@ std::string name_of(const char* set, int m, const DenseShape& s) {
          std::to_string(s.k) + " of number " + std::to_string(static_cast<int>(s.number));
 }
 
-std::vector<float> product(const Kernels& kernels, const DenseMatrix& w, const FloatRows& x) {
+std::vector<float> product(const Kernels& kernels, const DensePanels& w, const FloatRows& x) {
   std::vector<float> out(static_cast<size_t>(x.m) * w.shape.n, 7.0f);
   kernels.dense(w, x, {0, dense_panel_count(w.shape)}, {out.data(), w.shape.n, w.shape.n});
   return out;

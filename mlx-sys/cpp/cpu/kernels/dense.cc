@@ -92,7 +92,7 @@ TROUPE_INLINE void panel_times(const uint8_t* panel, int k, const FloatRows& x, 
 
 // A block of x stays in the second cache while the panels pass, and a panel while the block passes.
 template <Number kNumber>
-TROUPE_INLINE void product_of(const DenseMatrix& w, const FloatRows& x, const Panels& panels, const Output& out) {
+TROUPE_INLINE void product_of(const DensePanels& w, const FloatRows& x, const Panels& panels, const Output& out) {
   constexpr int64_t kBlockBytes = 1 << 18;
   const auto& s = w.shape;
   int64_t row_bytes = static_cast<int64_t>(s.k) * sizeof(float);
@@ -102,7 +102,7 @@ TROUPE_INLINE void product_of(const DenseMatrix& w, const FloatRows& x, const Pa
     FloatRows rows{x.m - first < block ? x.m - first : block, x.data + first * x.stride, x.stride};
     for (int panel = panels.first; panel < panels.last; ++panel) {
       int column = panel * kDensePanel;
-      panel_times<kNumber>(w.panels + panel * dense_panel_bytes(s), s.k, rows,
+      panel_times<kNumber>(w.data + panel * dense_panel_bytes(s), s.k, rows,
                            {out.data + first * out.stride + column, out.stride, s.n - column});
     }
   }
@@ -110,7 +110,7 @@ TROUPE_INLINE void product_of(const DenseMatrix& w, const FloatRows& x, const Pa
 
 }  // namespace
 
-void dense(const DenseMatrix& w, const FloatRows& x, const Panels& panels, const Output& out) {
+void dense(const DensePanels& w, const FloatRows& x, const Panels& panels, const Output& out) {
   switch (w.shape.number) {
     case Number::f32: return product_of<Number::f32>(w, x, panels, out);
     case Number::f16: return product_of<Number::f16>(w, x, panels, out);

@@ -13,9 +13,9 @@ struct DenseShape {
   Number number;
 };
 
-struct DenseMatrix {
+struct DensePanels {
   DenseShape shape;
-  const uint8_t* panels;  // aligned to kVector; rows that fill up the last panel are zeros
+  const uint8_t* data;  // aligned to kVector; rows that fill up the last panel are zeros
 };
 
 TROUPE_INLINE size_t dense_panel_bytes(const DenseShape& s) {

@@ -61,7 +61,7 @@ struct Kernels {
   void (*packed_integer)(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out);
   void (*packed_f32)(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
   // The same with a dense matrix; an element is one sum in the order of the columns.
-  void (*dense)(const DenseMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
+  void (*dense)(const DensePanels& w, const FloatRows& x, const Panels& panels, const Output& out);
   // Takes the keys of one tile, which starts at position `start`, into the results of `count` queries.
   void (*attend)(const PagedScores& how, int dim, const Tile& tile, int start, int count, QueryState* states);
   // The sum of a query's weights.

@@ -9,7 +9,7 @@ void linear(const Linear& product, int first, int last);
 void quantize_row(const float* x, int row, const IntegerRows& out);
 void packed_integer(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out);
 void packed_f32(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
-void dense(const DenseMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
+void dense(const DensePanels& w, const FloatRows& x, const Panels& panels, const Output& out);
 void attend(const PagedScores& how, int dim, const Tile& tile, int start, int count, QueryState* states);
 float total(const QueryState& state);
 void rms_norm(int n, const float* x, const float* weight, float eps, float* out);
