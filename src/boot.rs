@@ -17,10 +17,10 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_actors::template::ChatTemplate;
 use troupe_actors::tokenizer::Tokenizer;
 use troupe_actors::tokenizer_pool::TokenizerPool;
-use troupe_config::{Config, Device, Weights};
+use troupe_config::{Config, CpuActivations, CpuAffinity, CpuConfig, Device, Weights};
 use troupe_gpu::Executor;
 use troupe_model_files::{GenerationDefaults, ModelFiles};
-use troupe_protocol::{DeviceChoice, EngineInfo, LoadRequest, WeightDtype};
+use troupe_protocol::{Activations, CpuOptions, DeviceChoice, EngineInfo, LoadRequest, WeightDtype};
 
 use crate::http::{self, AppState, HttpOptions, Served};
 use crate::{logging, progress};
@@ -224,7 +224,24 @@ fn load_request(config: &Config) -> Result<LoadRequest> {
         max_num_batched_tokens: engine.max_num_batched_tokens,
         block_size: engine.block_size,
         kv_cache_bytes: engine.kv_cache_memory,
+        cpu: cpu_options(&config.cpu),
     })
+}
+
+fn cpu_options(cpu: &CpuConfig) -> CpuOptions {
+    CpuOptions {
+        threads: cpu.threads,
+        affinity: match cpu.affinity {
+            CpuAffinity::Pinned => troupe_protocol::CpuAffinity::Pinned,
+            CpuAffinity::Free => troupe_protocol::CpuAffinity::Free,
+        },
+        activations: match cpu.activations {
+            CpuActivations::Auto => None,
+            CpuActivations::Int8 => Some(Activations::Int8),
+            CpuActivations::Int16 => Some(Activations::Int16),
+            CpuActivations::F32 => Some(Activations::F32),
+        },
+    }
 }
 
 /// Tells whoever started the server what it serves, and how to try it.

@@ -13,9 +13,9 @@ use troupe_actors::session::SessionEvent;
 use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_protocol::gpu::{DATA_LANE, URGENT_LANE};
 use troupe_protocol::{
-    DeviceChoice, EngineInfo, EngineLimits, Fault, FinishReason, GpuCommand, GpuEvent, LoadRequest,
-    NewSequence, RowOutcome, RowOutput, SampledToken, SamplingParams, SequenceEvent, SequenceId, StepOutcome,
-    TenantId, WeightDtype,
+    CpuOptions, DeviceChoice, EngineInfo, EngineLimits, Fault, FinishReason, GpuCommand, GpuEvent,
+    LoadRequest, NewSequence, RowOutcome, RowOutput, SampledToken, SamplingParams, SequenceEvent, SequenceId,
+    StepOutcome, TenantId, WeightDtype,
 };
 
 const LIMITS: EngineLimits = EngineLimits {
@@ -118,6 +118,7 @@ fn company(lives: &'static [u32]) -> World {
         max_num_batched_tokens: None,
         block_size: 8,
         kv_cache_bytes: None,
+        cpu: CpuOptions::default(),
     };
     let started = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&started);

@@ -16,6 +16,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// The GPU executor.
     pub engine: EngineConfig,
+    /// Computing on the CPU.
+    pub cpu: CpuConfig,
     /// Admission.
     pub scheduler: SchedulerConfig,
     /// The tokenizer pool.
@@ -70,6 +72,18 @@ pub struct EngineConfig {
     pub block_size: u32,
     /// Bytes for KV blocks; `None` lets the executor choose.
     pub kv_cache_memory: Option<u64>,
+}
+
+/// Computing on the CPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuConfig {
+    /// Threads that compute together; `None` is one for each core that the process may use, and 16 at most.
+    pub threads: Option<u32>,
+    /// How they are bound to cores.
+    pub affinity: CpuAffinity,
+    /// What becomes of activations before they meet quantised weights.
+    pub activations: CpuActivations,
 }
 
 /// Admission.
@@ -134,6 +148,28 @@ choice! {
         /// As stored.
         Stored = "stored",
         /// Dequantised to f32.
+        F32 = "f32",
+    }
+}
+choice! {
+    /// How threads are bound to cores.
+    CpuAffinity {
+        /// Each to a core of its own.
+        Pinned = "pinned",
+        /// To any core but that of the thread that they work for.
+        Free = "free",
+    }
+}
+choice! {
+    /// What becomes of activations before they meet quantised weights.
+    CpuActivations {
+        /// As the engine finds best.
+        Auto = "auto",
+        /// 8 bits.
+        Int8 = "int8",
+        /// 16 bits.
+        Int16 = "int16",
+        /// Nothing.
         F32 = "f32",
     }
 }
@@ -214,6 +250,7 @@ mod tests {
         config.engine.max_num_seqs = Some(1);
         config.engine.max_num_batched_tokens = Some(1);
         config.engine.kv_cache_memory = Some(1);
+        config.cpu.threads = Some(1);
         config
     }
 
@@ -238,6 +275,14 @@ mod tests {
         let table = [
             ("engine.device", words(&[Device::Auto, Device::Cpu, Device::Gpu], Device::as_str)),
             ("engine.weights", words(&[Weights::Auto, Weights::Stored, Weights::F32], Weights::as_str)),
+            ("cpu.affinity", words(&[CpuAffinity::Pinned, CpuAffinity::Free], CpuAffinity::as_str)),
+            (
+                "cpu.activations",
+                words(
+                    &[CpuActivations::Auto, CpuActivations::Int8, CpuActivations::Int16, CpuActivations::F32],
+                    CpuActivations::as_str,
+                ),
+            ),
             ("log.format", words(&[LogFormat::Text, LogFormat::Json], LogFormat::as_str)),
             (
                 "log.level",

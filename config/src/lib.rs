@@ -20,8 +20,8 @@ mod suggest;
 mod table;
 
 pub use config::{
-    Config, Device, EngineConfig, LogConfig, LogFormat, LogLevel, ModelConfig, SchedulerConfig, ServerConfig,
-    TokenizerConfig, Weights,
+    Config, CpuActivations, CpuAffinity, CpuConfig, Device, EngineConfig, LogConfig, LogFormat, LogLevel,
+    ModelConfig, SchedulerConfig, ServerConfig, TokenizerConfig, Weights,
 };
 pub use error::{ConfigError, InForce, Origin};
 pub use kind::Kind;

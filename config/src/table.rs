@@ -45,6 +45,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "model", title: "Model" },
     Section { name: "server", title: "HTTP server" },
     Section { name: "engine", title: "Engine" },
+    Section { name: "cpu", title: "Computing on the CPU" },
     Section { name: "scheduler", title: "Scheduler" },
     Section { name: "tokenizer", title: "Tokenizer" },
     Section { name: "log", title: "Logging" },
@@ -85,6 +86,13 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Tokens of one KV block"),
     option("engine.kv_cache_memory", "kv-cache-memory", Size { min: 1 << 20, max: i64::MAX as u64 }, Unset("chosen from the memory that is free", "512MiB"),
         "Memory for the KV cache, such as 512MiB or 4.1GB"),
+
+    option("cpu.threads", "cpu-threads", Integer { min: 1, max: 256 }, Unset("one for each core that the process may use, and 16 at most", "4"),
+        "Threads that compute together"),
+    option("cpu.affinity", "cpu-affinity", Choice(&["pinned", "free"]), Value("pinned"),
+        "Whether each of these threads keeps to a core of its own"),
+    option("cpu.activations", "cpu-activations", Choice(&["auto", "int8", "int16", "f32"]), Value("auto"),
+        "What activations become before they meet quantised weights; auto is int16"),
 
     option("scheduler.max_queued", "max-queued", Integer { min: 1, max: 1 << 20 }, Value("256"),
         "Most requests that wait; further ones are answered with 429"),

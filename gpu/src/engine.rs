@@ -1,12 +1,13 @@
 //! The engine: a model, its KV memory and its slots, stepping. Lives on the executor's thread.
 
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 
 use mlx_sys::{Array, Device, Dtype, async_eval, eval, memory, set_default_device};
 use troupe_model_files::ModelFiles;
 use troupe_protocol::{
-    Binding, BlockId, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest, Row, RowOutcome,
-    RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId, StepOutcome, StepPlan,
+    Binding, BlockId, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest,
+    Row, RowOutcome, RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId, StepOutcome, StepPlan,
 };
 
 use crate::batch::{Batch, vector};
@@ -54,13 +55,17 @@ impl Engine {
     /// Files that cannot be used, a device that is not there, or memory that does not suffice.
     pub fn load(request: &LoadRequest, progress: &mut dyn FnMut(u32, u32)) -> Result<Self> {
         let device = choose_device(request.device)?;
+        if device == Device::Cpu {
+            set_up_threads(request.cpu)?;
+        }
         let files = ModelFiles::open(&request.path)?;
         let config = ConfigReader::new(files.config().clone());
         let family = family(&config)?;
-        let storage = Storage::resolve(request.weights, device, &files);
+        let storage = Storage::resolve(request, device, &files)?;
         let kinds = (family.cache)(&config)?;
         let mut loader = Loader::new(&files, storage, progress);
         let model = (family.load)(&config, &mut loader)?;
+        loader.finish(request.cpu.activations)?;
         let weight_bytes = loader.bytes();
         // Mapped pages of the files would count as resident.
         drop(files);
@@ -232,6 +237,16 @@ impl Engine {
         self.kv.reset()?;
         Ok(forgotten)
     }
+}
+
+fn set_up_threads(options: CpuOptions) -> Result<()> {
+    mlx_sys::set_cpu_affinity(match options.affinity {
+        CpuAffinity::Pinned => mlx_sys::CpuAffinity::Pinned,
+        CpuAffinity::Free => mlx_sys::CpuAffinity::Free,
+    });
+    let Some(threads) = options.threads else { return Ok(()) };
+    let wanted = NonZeroUsize::new(threads as usize).filter(|_| threads <= CpuOptions::MAX_THREADS);
+    Ok(mlx_sys::set_cpu_threads(wanted.ok_or(GpuError::Threads { threads })?)?)
 }
 
 fn choose_device(choice: DeviceChoice) -> Result<Device> {

@@ -49,6 +49,20 @@ pub enum GpuError {
         /// MLX's version.
         version: String,
     },
+    /// A number of threads that no pool has.
+    #[error("cpu.threads of {threads} is not between 1 and {}", troupe_protocol::CpuOptions::MAX_THREADS)]
+    Threads {
+        /// What was asked for.
+        threads: u32,
+    },
+    /// An option for quantised weights where there are none.
+    #[error("cpu.activations is set to {activations}, but {reason}")]
+    ActivationsUnused {
+        /// What was asked for.
+        activations: &'static str,
+        /// Why it would change nothing.
+        reason: &'static str,
+    },
     /// A longer context than the model is made for.
     #[error("max_model_len of {wanted} exceeds the {limit} tokens that the model is made for")]
     ContextTooLong {

@@ -1,11 +1,11 @@
 //! Weights from files into arrays, one module at a time, so that the host never holds more than a module twice.
 
 use half::f16;
-use mlx_sys::{Activations, Array, Device, Dtype, Element, Packing, Quantized, eval};
+use mlx_sys::{Array, Device, Dtype, Element, Packing, Quantized, eval};
 use troupe_model_files::{
     AffineSpec, Dtype as FileDtype, ModelFiles, OutputHead, TensorFormat, TensorView, to_affine, to_f32,
 };
-use troupe_protocol::WeightDtype;
+use troupe_protocol::{Activations, LoadRequest, WeightDtype};
 
 use crate::error::{GpuError, Result};
 use crate::layers::{Embedding, Linear, Matrix, Projections, RmsNorm};
@@ -33,19 +33,31 @@ pub enum Storage {
     Stored(Dtype),
     /// On the CPU: each in its own type, quantised ones repacked for our kernels, which treat activations so.
     /// Computing in f32.
-    Kernels(Activations),
+    Kernels(mlx_sys::Activations),
     /// As f32, dequantised.
     F32,
 }
 
 impl Storage {
-    /// What `choice` means on this device for these files.
-    pub fn resolve(choice: WeightDtype, device: Device, files: &ModelFiles) -> Self {
-        match (choice, device) {
-            (WeightDtype::F32, _) => Self::F32,
-            (WeightDtype::Auto, Device::Cpu) => Self::Kernels(Activations::Int16),
-            (WeightDtype::Auto | WeightDtype::Stored, _) => Self::Stored(stored_dtype(files)),
+    /// What a request means on this device for these files.
+    ///
+    /// # Errors
+    /// Activations for kernels that these weights do not go to.
+    pub fn resolve(request: &LoadRequest, device: Device, files: &ModelFiles) -> Result<Self> {
+        if let (WeightDtype::Auto, Device::Cpu) = (request.weights, device) {
+            let activations = request.cpu.activations.unwrap_or(Activations::Int16);
+            return Ok(Self::Kernels(kernel_activations(activations)));
         }
+        let reason = match (device, request.weights) {
+            (Device::Gpu, _) => "the model is computed on a GPU",
+            (Device::Cpu, WeightDtype::F32) => "weights are kept as f32",
+            (Device::Cpu, _) => "weights are computed with in the type of the file",
+        };
+        refuse_activations(request.cpu.activations, reason)?;
+        Ok(match request.weights {
+            WeightDtype::F32 => Self::F32,
+            WeightDtype::Auto | WeightDtype::Stored => Self::Stored(stored_dtype(files)),
+        })
     }
 
     /// Type in which hidden states are computed.
@@ -55,14 +67,25 @@ impl Storage {
             Self::Kernels(_) | Self::F32 => Dtype::F32,
         }
     }
+}
 
-    /// A finished matrix in the form in which products are fastest.
-    fn pack(self, matrix: Matrix) -> Result<Matrix> {
-        match self {
-            Self::Kernels(activations) => matrix.packed(activations),
-            Self::Stored(_) | Self::F32 => Ok(matrix),
-        }
+fn kernel_activations(activations: Activations) -> mlx_sys::Activations {
+    match activations {
+        Activations::Int8 => mlx_sys::Activations::Int8,
+        Activations::Int16 => mlx_sys::Activations::Int16,
+        Activations::F32 => mlx_sys::Activations::F32,
     }
+}
+
+/// An option that would change nothing is an error of whoever set it.
+fn refuse_activations(set: Option<Activations>, reason: &'static str) -> Result<()> {
+    let activations = match set {
+        None => return Ok(()),
+        Some(Activations::Int8) => "int8",
+        Some(Activations::Int16) => "int16",
+        Some(Activations::F32) => "f32",
+    };
+    Err(GpuError::ActivationsUnused { activations, reason })
 }
 
 /// The floating-point type that takes most bytes in the files; f16, the type of its scales, for a GGUF file's blocks.
@@ -89,18 +112,61 @@ pub struct Loader<'a> {
     done: u32,
     total: u32,
     bytes: u64,
+    /// Matrices that went to the kernels for quantised weights.
+    num_packed: u32,
+    /// Packings that no kernel takes, and that were told of.
+    without_kernel: Vec<(Packing, Dtype)>,
 }
 
 impl<'a> Loader<'a> {
     /// A loader over open files.
     pub fn new(files: &'a ModelFiles, storage: Storage, progress: &'a mut dyn FnMut(u32, u32)) -> Self {
         let total = files.tensor_names().count() as u32;
-        Self { files, storage, progress, done: 0, total, bytes: 0 }
+        Self { files, storage, progress, done: 0, total, bytes: 0, num_packed: 0, without_kernel: Vec::new() }
     }
 
     /// Bytes of the arrays made so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Checks, once everything is loaded, that an option for quantised weights met some.
+    ///
+    /// # Errors
+    /// `activations` that are set, without a matrix that they are for.
+    pub fn finish(&self, activations: Option<Activations>) -> Result<()> {
+        if self.num_packed > 0 {
+            return Ok(());
+        }
+        refuse_activations(activations, "the model has no quantised weights that a kernel takes")
+    }
+
+    /// A finished matrix in the form in which products are fastest.
+    fn pack(&mut self, matrix: Matrix) -> Result<Matrix> {
+        let Storage::Kernels(activations) = self.storage else { return Ok(matrix) };
+        let matrix = matrix.packed(activations)?;
+        match &matrix {
+            Matrix::Packed(_) => self.num_packed += 1,
+            Matrix::Quantized(quantized) => self.tell_without_kernel(quantized),
+            Matrix::Dense(_) | Matrix::Panels(_) => {}
+        }
+        Ok(matrix)
+    }
+
+    /// One line for each packing that takes the slow way.
+    fn tell_without_kernel(&mut self, quantized: &Quantized) {
+        let kind = (quantized.packing, quantized.scales.dtype());
+        if self.without_kernel.contains(&kind) {
+            return;
+        }
+        self.without_kernel.push(kind);
+        let (Packing { bits, group_size }, scales) = kind;
+        tracing::warn!(
+            bits,
+            group_size,
+            scales = %scales,
+            "no CPU kernel takes this packing: its products are MLX's own, which are slow"
+        );
     }
 
     /// Where the output head's weights are.
@@ -116,7 +182,8 @@ impl<'a> Loader<'a> {
     /// # Errors
     /// Missing, misshapen or unusable tensors.
     pub fn embedding(&mut self, module: &str, vocab: usize, hidden: usize) -> Result<Embedding> {
-        let matrix = self.storage.pack(self.matrix(module, [vocab, hidden])?)?;
+        let matrix = self.matrix(module, [vocab, hidden])?;
+        let matrix = self.pack(matrix)?;
         self.bytes += matrix.nbytes();
         Ok(Embedding { matrix, dtype: self.storage.compute_dtype() })
     }
@@ -127,7 +194,7 @@ impl<'a> Loader<'a> {
     /// As [`Self::embedding`].
     pub fn linear(&mut self, module: &str, outputs: usize, inputs: usize, bias: Bias) -> Result<Linear> {
         let Linear { matrix, bias } = self.unpacked(module, outputs, inputs, bias)?;
-        let matrix = self.storage.pack(matrix)?;
+        let matrix = self.pack(matrix)?;
         self.bytes += matrix.nbytes();
         Ok(Linear { matrix, bias })
     }
@@ -155,7 +222,7 @@ impl<'a> Loader<'a> {
         let widths: Vec<usize> = layers.iter().map(|&(_, outputs)| outputs).collect();
         let layers = layers.iter().map(|(module, outputs)| self.unpacked(module, *outputs, inputs, bias));
         let stacked = Projections::new(layers.collect::<Result<_>>()?, &widths)?;
-        let projections = stacked.map_matrices(|matrix| self.storage.pack(matrix))?;
+        let projections = stacked.map_matrices(|matrix| self.pack(matrix))?;
         self.bytes += projections.nbytes();
         Ok(projections)
     }

@@ -7,7 +7,7 @@ use support::checkpoint::{Checkpoint, Tensor};
 use support::request;
 use tempfile::TempDir;
 use troupe_gpu::Engine;
-use troupe_protocol::{DeviceChoice, LoadRequest};
+use troupe_protocol::{Activations, CpuOptions, DeviceChoice, LoadRequest, WeightDtype};
 
 fn load(request: &LoadRequest) -> Result<Engine, String> {
     Engine::load(request, &mut |_, _| {}).map_err(|error| error.to_string())
@@ -189,5 +189,24 @@ fn the_context_is_what_the_configuration_says_stretched_by_its_scaling() {
         let longer = LoadRequest { max_model_len: Some(limit + 1), ..request(folder.path()) };
         let error = load(&longer).err().unwrap();
         assert!(error.contains(&format!("exceeds the {limit} tokens")), "{error}");
+    }
+}
+
+#[test]
+fn options_of_the_cpu_that_cannot_be_followed_are_refused() {
+    let folder = Checkpoint::tiny(&json!({})).write();
+    let with = |weights, cpu| load(&LoadRequest { weights, cpu, ..request(folder.path()) }).err();
+    for threads in [0, 257] {
+        let cpu = CpuOptions { threads: Some(threads), ..CpuOptions::default() };
+        let wanted = format!("cpu.threads of {threads} is not between 1 and 256");
+        assert_eq!(with(WeightDtype::Auto, cpu), Some(wanted));
+    }
+    let cpu = CpuOptions { activations: Some(Activations::Int8), ..CpuOptions::default() };
+    for (weights, reason) in [
+        (WeightDtype::F32, "weights are kept as f32"),
+        (WeightDtype::Stored, "weights are computed with in the type of the file"),
+        (WeightDtype::Auto, "the model has no quantised weights that a kernel takes"),
+    ] {
+        assert_eq!(with(weights, cpu), Some(format!("cpu.activations is set to int8, but {reason}")));
     }
 }

@@ -9,7 +9,7 @@ use support::driver::Driver;
 use support::gguf::{self, Format};
 use support::{greedy_with_logprobs, request};
 use tempfile::TempDir;
-use troupe_protocol::{TokenId, WeightDtype};
+use troupe_protocol::{Activations, CpuOptions, LoadRequest, TokenId, WeightDtype};
 
 /// Products of dequantised groups, summed in another order.
 const QUANTISED_TOLERANCE: f32 = 1e-3;
@@ -25,10 +25,13 @@ const BF16_TOLERANCE: f32 = 0.3;
 
 /// Log-probabilities of the whole vocabulary at three places of a sequence of 30.
 fn logprobs(folder: &TempDir, file: &str, weights: WeightDtype) -> Vec<Vec<(TokenId, f32)>> {
-    let mut request = request(&folder.path().join(file));
-    request.weights = weights;
+    let path = folder.path().join(file);
+    logprobs_of(&LoadRequest { weights, ..request(&path) })
+}
+
+fn logprobs_of(request: &LoadRequest) -> Vec<Vec<(TokenId, f32)>> {
     let tokens: Vec<TokenId> = (0..30).map(|at| (11 * at * at + at + 3) % 64).collect();
-    let mut found = Driver::load(&request).logprobs_at(&tokens, &[0, 14, 29], &greedy_with_logprobs(64));
+    let mut found = Driver::load(request).logprobs_at(&tokens, &[0, 14, 29], &greedy_with_logprobs(64));
     found.iter_mut().for_each(|top| top.sort_by_key(|&(id, _)| id));
     found
 }
@@ -165,4 +168,27 @@ fn half(dtype: &str, x: f32) -> ([u8; 2], f32) {
     }
     let x = half::bf16::from_f32(x);
     (x.to_le_bytes(), x.to_f32())
+}
+
+#[test]
+fn activations_are_as_exact_as_they_were_asked_to_be() {
+    let (mut packed, held) = quantised(&wide(), |_| Some(Packing { group_size: 64, bits: 4 }));
+    packed.config.insert("quantization".into(), json!({"bits": 4, "group_size": 64}));
+    let (packed, held) = (packed.write(), held.write());
+    let wanted = logprobs(&held, "", WeightDtype::F32);
+    let with = |activations, threads| {
+        let cpu = CpuOptions { threads, activations, ..CpuOptions::default() };
+        logprobs_of(&LoadRequest { weights: WeightDtype::Auto, cpu, ..request(packed.path()) })
+    };
+    for (activations, tolerance) in [
+        (Activations::F32, QUANTISED_TOLERANCE),
+        (Activations::Int16, KERNELS_TOLERANCE),
+        (Activations::Int8, 0.2),
+    ] {
+        let found = with(Some(activations), Some(1));
+        assert_close(&found, &wanted, tolerance, &format!("{activations:?}"));
+        assert_eq!(with(Some(activations), Some(3)), found, "{activations:?} on three threads");
+    }
+    assert_eq!(with(None, None), with(Some(Activations::Int16), None));
+    assert_ne!(with(Some(Activations::Int8), None), with(None, None));
 }

@@ -27,6 +27,8 @@ struct PackedLayout;
 struct DenseLayout;
 struct RopeOptions;
 struct AttentionOptions;
+struct Fusion;
+struct KernelTime;
 struct HostBuffer;
 
 inline Ptr ptr(array a) { return std::make_unique<array>(std::move(a)); }
@@ -91,14 +93,18 @@ Ptr rotate_half(const array& x, const array& cos, const array& sin);
 
 bool can_pack(const PackedLayout& layout);
 Ptr pack_affine(const array& packed, const array& scales, const array& biases, const PackedLayout& layout);
-Ptr packed_matmul(const array& x, const array& data, const PackedLayout& layout, Activations activations);
 Ptr packed_rows(const array& ids, const array& data, const PackedLayout& layout);
+
 bool has_dense_panels(uint8_t dtype);
 Ptr pack_dense(const array& rows);
-Ptr dense_matmul(const array& x, const array& data, const DenseLayout& layout);
 Ptr dense_rows(const array& ids, const array& data, const DenseLayout& layout);
+
+Ptr packed_projection(const array& x, const array& data, const PackedLayout& layout, Activations activations,
+                      const Fusion& fusion, const Arrays& rest);
+Ptr dense_projection(const array& x, const array& data, const DenseLayout& layout, const Fusion& fusion,
+                     const Arrays& rest);
 bool has_linear(const array& x, const array& w);
-Ptr linear(const array& x, const array& w);
+Ptr linear_projection(const array& x, const array& w, const Fusion& fusion, const Arrays& rest);
 
 Ptr paged_attention(const Arrays& inputs, const AttentionOptions& options);
 
@@ -120,5 +126,8 @@ void clear_cache();
 rust::String version();
 size_t cpu_threads();
 void set_cpu_threads(size_t threads);
+void pin_cpu_threads(bool pinned);
+void profile_kernels(bool on);
+rust::Vec<KernelTime> kernel_times();
 
 }  // namespace troupe

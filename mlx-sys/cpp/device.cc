@@ -58,5 +58,6 @@ void clear_cache() { mx::clear_cache(); }
 rust::String version() { return mx::version(); }
 size_t cpu_threads() { return pool_threads(); }
 void set_cpu_threads(size_t threads) { set_pool_threads(threads); }
+void pin_cpu_threads(bool pinned) { set_pool_affinity(pinned ? Affinity::pinned : Affinity::free); }
 
 }  // namespace troupe

@@ -36,7 +36,8 @@ Ptr rms_norm(const array& x, const array* weight, float eps) {
     DenseRows rows(in[0]), scale(in.back());
     int n = out.shape(-1);
     const float* weight = in.size() > 1 ? scale.view().data : nullptr;
-    rms_norm_rows(static_cast<int64_t>(out.size()) / n, n, rows.view(), weight, eps, out.data<float>());
+    norm_rows({NormKind::rms, weight, nullptr, eps}, static_cast<int64_t>(out.size()) / n, n, rows.view(),
+              out.data<float>());
   }));
 }
 

@@ -116,6 +116,38 @@ pub(crate) mod ffi {
         F32,
     }
 
+    /// What normalises the rows before a product.
+    enum NormType {
+        Absent,
+        Rms,
+        Layer,
+    }
+
+    /// What makes one of two halves of a product's outputs.
+    enum GateType {
+        Absent,
+        Silu,
+        GeluTanh,
+    }
+
+    /// What stands around a product. The flags say which arrays are given.
+    struct Fusion {
+        norm: NormType,
+        eps: f32,
+        norm_weight: bool,
+        norm_bias: bool,
+        bias: bool,
+        gate: GateType,
+        residual: bool,
+    }
+
+    /// Time that a kernel took.
+    struct KernelTime {
+        name: String,
+        calls: u64,
+        nanoseconds: u64,
+    }
+
     struct RopeOptions {
         dims: i32,
         traditional: bool,
@@ -255,21 +287,36 @@ pub(crate) mod ffi {
             biases: &MlxArray,
             layout: &PackedLayout,
         ) -> Result<UniquePtr<MlxArray>>;
-        fn packed_matmul(
+        fn packed_rows(ids: &MlxArray, data: &MlxArray, layout: &PackedLayout)
+        -> Result<UniquePtr<MlxArray>>;
+
+        // projection.cc: the arrays that `fusion` names, in the order of its flags.
+        fn packed_projection(
             x: &MlxArray,
             data: &MlxArray,
             layout: &PackedLayout,
             activations: Activations,
+            fusion: &Fusion,
+            rest: &CxxVector<MlxArray>,
         ) -> Result<UniquePtr<MlxArray>>;
-        fn packed_rows(ids: &MlxArray, data: &MlxArray, layout: &PackedLayout)
-        -> Result<UniquePtr<MlxArray>>;
+        fn dense_projection(
+            x: &MlxArray,
+            data: &MlxArray,
+            layout: &DenseLayout,
+            fusion: &Fusion,
+            rest: &CxxVector<MlxArray>,
+        ) -> Result<UniquePtr<MlxArray>>;
         fn has_linear(x: &MlxArray, w: &MlxArray) -> bool;
-        fn linear(x: &MlxArray, w: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn linear_projection(
+            x: &MlxArray,
+            w: &MlxArray,
+            fusion: &Fusion,
+            rest: &CxxVector<MlxArray>,
+        ) -> Result<UniquePtr<MlxArray>>;
 
         // dense.cc
         fn has_dense_panels(dtype: u8) -> bool;
         fn pack_dense(rows: &MlxArray) -> Result<UniquePtr<MlxArray>>;
-        fn dense_matmul(x: &MlxArray, data: &MlxArray, layout: &DenseLayout) -> Result<UniquePtr<MlxArray>>;
         fn dense_rows(ids: &MlxArray, data: &MlxArray, layout: &DenseLayout) -> Result<UniquePtr<MlxArray>>;
 
         // paged_attention.cc: q, k, v, k_slab, v_slab, row_offsets, context_lens, slot_mapping, block_tables.
@@ -297,6 +344,11 @@ pub(crate) mod ffi {
         fn version() -> String;
         fn cpu_threads() -> usize;
         fn set_cpu_threads(threads: usize) -> Result<()>;
+        fn pin_cpu_threads(pinned: bool);
+
+        // cpu_node.cc
+        fn profile_kernels(on: bool);
+        fn kernel_times() -> Vec<KernelTime>;
     }
 
     impl CxxVector<MlxArray> {}

@@ -32,14 +32,6 @@ impl DensePanels {
         Ok(Some(Self { data, rows, columns, dtype }))
     }
 
-    /// `x` `[…, k]` times the transposed matrix: `[…, n]` f32. `x` is converted to f32.
-    ///
-    /// # Errors
-    /// When the last axis of `x` is not k.
-    pub fn apply(&self, x: &Array) -> Result<Array> {
-        Array::wrap(ffi::dense_matmul(x.raw(), self.data.raw(), &self.layout()))
-    }
-
     /// The rows `ids` (integers `[…]`) of the matrix: `[…, k]` f32.
     ///
     /// # Errors
@@ -66,7 +58,12 @@ impl DensePanels {
         self.dtype
     }
 
-    fn layout(&self) -> ffi::DenseLayout {
+    /// The array that holds it; its bytes are the kernels' affair.
+    pub(crate) fn data(&self) -> &Array {
+        &self.data
+    }
+
+    pub(crate) fn layout(&self) -> ffi::DenseLayout {
         ffi::DenseLayout { rows: self.rows, columns: self.columns, dtype: self.dtype.code() }
     }
 }

@@ -69,3 +69,18 @@ pub fn cpu_threads() -> usize {
 pub fn set_cpu_threads(threads: std::num::NonZeroUsize) -> Result<()> {
     Ok(ffi::set_cpu_threads(threads.get())?)
 }
+
+/// How the worker threads of our CPU kernels are bound to cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CpuAffinity {
+    /// Each to a core of its own, never the one that the evaluating thread runs on.
+    Pinned,
+    /// To any core but the one that the evaluating thread runs on.
+    Free,
+}
+
+/// How workers are bound from now on; pinned is the default. Results do not depend on it. Without effect where the
+/// system has no such binding.
+pub fn set_cpu_affinity(affinity: CpuAffinity) {
+    ffi::pin_cpu_threads(affinity == CpuAffinity::Pinned);
+}

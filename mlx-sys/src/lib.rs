@@ -18,11 +18,14 @@ pub mod memory;
 mod ops;
 mod packed;
 mod paged;
+pub mod profile;
+mod projection;
 
 pub use array::{Array, async_eval, eval};
 pub use dense::DensePanels;
 pub use device::{
-    Device, cpu_threads, default_device, set_cpu_threads, set_default_device, synchronize, version,
+    CpuAffinity, Device, cpu_threads, default_device, set_cpu_affinity, set_cpu_threads, set_default_device,
+    synchronize, version,
 };
 pub use dtype::{Dtype, Element};
 pub use error::{Error, Result};
@@ -33,3 +36,4 @@ pub use fast::{
 pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
 pub use paged::{KvSlabs, Projected, RaggedBatch, ScoreOptions, paged_attention};
+pub use projection::{Around, Gate, Norm};

@@ -1,4 +1,4 @@
-//! Weights in the form that our CPU kernels read fastest: quantised matrices repacked, and halves as they are.
+//! Quantised weights in the form that our CPU kernels read fastest.
 //!
 //! A row of a product depends on that row of `x` alone, bit for bit: not on its neighbours, nor on the number of
 //! threads.
@@ -18,6 +18,16 @@ pub enum Activations {
     Int16,
     /// Left as they are.
     F32,
+}
+
+impl Activations {
+    pub(crate) fn raw(self) -> ffi::Activations {
+        match self {
+            Self::Int8 => ffi::Activations::Int8,
+            Self::Int16 => ffi::Activations::Int16,
+            Self::F32 => ffi::Activations::F32,
+        }
+    }
 }
 
 /// A quantised matrix `[n, k]` in the form of our CPU kernels, no larger than it was but for rows that fill up a
@@ -65,16 +75,6 @@ impl PackedMatrix {
         Ok(Some(packed))
     }
 
-    /// `x` `[…, k]` times the transposed matrix: `[…, n]` f32. `x` is converted to f32.
-    pub fn apply(&self, x: &Array) -> Result<Array> {
-        let activations = match self.activations {
-            Activations::Int8 => ffi::Activations::Int8,
-            Activations::Int16 => ffi::Activations::Int16,
-            Activations::F32 => ffi::Activations::F32,
-        };
-        Array::wrap(ffi::packed_matmul(x.raw(), self.data.raw(), &self.layout(), activations))
-    }
-
     /// The rows `ids` (integers `[…]`) of the matrix: `[…, k]` f32.
     ///
     /// # Errors
@@ -101,7 +101,13 @@ impl PackedMatrix {
         &self.data
     }
 
-    fn layout(&self) -> ffi::PackedLayout {
+    /// What becomes of activations.
+    #[must_use]
+    pub fn activations(&self) -> Activations {
+        self.activations
+    }
+
+    pub(crate) fn layout(&self) -> ffi::PackedLayout {
         ffi::PackedLayout {
             rows: self.rows,
             columns: self.columns,
@@ -109,20 +115,5 @@ impl PackedMatrix {
             bits: self.bits,
             scales: self.scales.code(),
         }
-    }
-}
-
-impl Array {
-    /// `self` `[…, k]` times the transposed `weight` `[n, k]`: `[…, n]`. On the CPU, f32 rows meet f16, bf16 or f32
-    /// weights in our kernel, which reads the weights in their own type and computes in f32. Everything else is MLX's
-    /// product: see [`Self::has_linear_kernel`].
-    pub fn linear(&self, weight: &Array) -> Result<Array> {
-        Array::wrap(ffi::linear(self.raw(), weight.raw()))
-    }
-
-    /// True when [`Self::linear`] of these arrays goes to our kernel.
-    #[must_use]
-    pub fn has_linear_kernel(&self, weight: &Array) -> bool {
-        ffi::has_linear(self.raw(), weight.raw())
     }
 }

@@ -96,7 +96,7 @@ fn no_rows_give_none() {
 fn what_does_not_fit_is_refused_by_name() {
     let packed = panels(&wave(&[40, 16], 1.0));
     let error = packed.apply(&wave(&[2, 15], 1.0)).unwrap_err();
-    assert_eq!(error.to_string(), "[dense_matmul] the last axis of x is not 16");
+    assert_eq!(error.to_string(), "[projection] the last axis of x (2,15) is not 16");
     for id in [-1, 40] {
         let rows = packed.rows(&Array::from_slice(&[0, id], &[2]).unwrap()).unwrap();
         let error = rows.to_vec::<f32>().unwrap_err();

@@ -138,7 +138,7 @@ fn what_does_not_fit_is_refused() {
     let packed = packed(&matrix, Activations::Int8);
     let narrow = Array::zeros(&[1, 32], Dtype::F32).unwrap();
     let error = packed.apply(&narrow).unwrap_err();
-    assert_eq!(error.to_string(), "[packed_matmul] the last axis of x is not 64");
+    assert_eq!(error.to_string(), "[projection] the last axis of x (1,32) is not 64");
     for id in [-1_i32, 32] {
         let rows = packed.rows(&Array::from_slice(&[id], &[1]).unwrap()).unwrap();
         assert_eq!(rows.wait().unwrap_err().to_string(), format!("[packed_rows] row {id} of 32"));

@@ -74,6 +74,46 @@ pub struct LoadRequest {
     pub block_size: u32,
     /// Bytes for KV blocks; `None` lets the executor choose from the memory it finds.
     pub kv_cache_bytes: Option<u64>,
+    /// How the CPU computes. Without effect on a GPU, but for `activations`, which are refused there.
+    pub cpu: CpuOptions,
+}
+
+/// How the CPU computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuOptions {
+    /// Threads that compute together, at most [`Self::MAX_THREADS`]; `None` is one for each core that the process may
+    /// use, and 16 at most.
+    pub threads: Option<u32>,
+    /// How threads are bound to cores.
+    pub affinity: CpuAffinity,
+    /// What becomes of activations before they meet quantised weights; `None` lets the executor choose.
+    pub activations: Option<Activations>,
+}
+
+impl CpuOptions {
+    /// The most threads that can be asked for.
+    pub const MAX_THREADS: u32 = 256;
+}
+
+/// How the threads that compute are bound to cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CpuAffinity {
+    /// Each to a core of its own.
+    #[default]
+    Pinned,
+    /// To any core but that of the thread that they work for.
+    Free,
+}
+
+/// What becomes of activations before they meet quantised weights on the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activations {
+    /// Rounded to 8 bits in groups of 32.
+    Int8,
+    /// Rounded to 16 bits in groups of 32.
+    Int16,
+    /// Left as they are.
+    F32,
 }
 
 /// Which device computes.

@@ -16,7 +16,10 @@ pub mod sequence;
 pub mod step;
 
 pub use error::{Fault, InvalidParameter, RejectReason};
-pub use gpu::{DeviceChoice, EngineInfo, GpuCommand, GpuEvent, GpuStats, LoadRequest, WeightDtype};
+pub use gpu::{
+    Activations, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, GpuCommand, GpuEvent, GpuStats,
+    LoadRequest, WeightDtype,
+};
 pub use ids::{BlockId, SequenceId, SlotId, StepId, TenantId, TokenId};
 pub use limits::{EngineLimits, StepDefaults};
 pub use sampling::SamplingParams;

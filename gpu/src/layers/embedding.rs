@@ -1,6 +1,6 @@
 //! Token embedding, which may serve as the output head too.
 
-use mlx_sys::{Array, Dtype};
+use mlx_sys::{Around, Array, Dtype, Norm};
 
 use super::Matrix;
 use crate::error::Result;
@@ -23,11 +23,11 @@ impl Embedding {
         self.matrix.rows(tokens, self.dtype)
     }
 
-    /// Scores of every token for `hidden` [S, hidden]: [S, vocabulary].
+    /// Scores of every token for the normalised rows of `hidden` [S, hidden]: [S, vocabulary].
     ///
     /// # Errors
     /// If MLX refuses an operation.
-    pub fn logits(&self, hidden: &Array) -> Result<Array> {
-        self.matrix.apply(hidden)
+    pub fn logits(&self, hidden: &Array, norm: Norm<'_>) -> Result<Array> {
+        self.matrix.project(hidden, Around { norm: Some(norm), ..Around::default() })
     }
 }

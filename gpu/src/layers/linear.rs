@@ -1,7 +1,7 @@
 //! Matrices and linear layers, dense or quantised.
 
 use mlx_sys::{
-    Activations, Array, DensePanels, Dtype, Orientation, PackedMatrix, Quantized, concatenate, eval,
+    Activations, Around, Array, DensePanels, Dtype, Gate, Norm, PackedMatrix, Quantized, concatenate, eval,
 };
 
 use crate::error::Result;
@@ -44,16 +44,16 @@ impl Matrix {
         })
     }
 
-    /// `x` [T, inputs] times the transposed matrix, [T, outputs].
+    /// `x` [T, inputs] times the transposed matrix, with what is `around` it: [T, outputs], or half as many if gated.
     ///
     /// # Errors
     /// If MLX refuses an operation.
-    pub fn apply(&self, x: &Array) -> Result<Array> {
+    pub fn project(&self, x: &Array, around: Around<'_>) -> Result<Array> {
         Ok(match self {
-            Self::Dense(array) => x.linear(array)?,
-            Self::Quantized(q) => q.matmul(x, Orientation::Transposed)?,
-            Self::Packed(packed) => packed.apply(x)?,
-            Self::Panels(panels) => panels.apply(x)?,
+            Self::Dense(array) => x.project(array, around)?,
+            Self::Quantized(quantized) => quantized.project(x, around)?,
+            Self::Packed(packed) => packed.project(x, around)?,
+            Self::Panels(panels) => panels.project(x, around)?,
         })
     }
 
@@ -125,16 +125,12 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// `x` [T, inputs] to [T, outputs].
+    /// `x` [T, inputs], with what is `around` the product besides the layer's own bias, to [T, outputs].
     ///
     /// # Errors
     /// If MLX refuses an operation.
-    pub fn forward(&self, x: &Array) -> Result<Array> {
-        let y = self.matrix.apply(x)?;
-        Ok(match &self.bias {
-            Some(bias) => y.add(bias)?,
-            None => y,
-        })
+    pub fn forward(&self, x: &Array, around: Around<'_>) -> Result<Array> {
+        self.matrix.project(x, Around { bias: self.bias.as_ref(), ..around })
     }
 }
 
@@ -175,8 +171,8 @@ impl Projections {
     ///
     /// # Errors
     /// The first that `change` gives.
-    pub fn map_matrices(self, change: impl Fn(Matrix) -> Result<Matrix>) -> Result<Self> {
-        let on = |linear: Linear| {
+    pub fn map_matrices(self, mut change: impl FnMut(Matrix) -> Result<Matrix>) -> Result<Self> {
+        let mut on = |linear: Linear| {
             Ok::<_, crate::error::GpuError>(Linear { matrix: change(linear.matrix)?, bias: linear.bias })
         };
         Ok(match self {
@@ -193,14 +189,59 @@ impl Projections {
         }
     }
 
-    /// The layers' outputs, in order.
+    /// The layers' outputs for the normalised rows of `x` [T, inputs].
     ///
     /// # Errors
     /// If MLX refuses an operation.
-    pub fn forward(&self, x: &Array) -> Result<Vec<Array>> {
+    pub fn forward(&self, x: &Array, norm: Norm<'_>) -> Result<Outputs<'_>> {
         match self {
-            Self::Stacked(linear, borders) => Ok(linear.forward(x)?.split(borders, -1)?),
-            Self::Separate(layers) => layers.iter().map(|layer| layer.forward(x)).collect(),
+            Self::Stacked(linear, borders) => {
+                let around = Around { norm: Some(norm), ..Around::default() };
+                Ok(Outputs::Stacked(linear.forward(x, around)?, borders))
+            }
+            Self::Separate(layers) => {
+                let x = x.normalize(norm)?;
+                let outputs = layers.iter().map(|layer| layer.forward(&x, Around::default()));
+                Ok(Outputs::Separate(outputs.collect::<Result<_>>()?))
+            }
+        }
+    }
+
+    /// `act(gate) · up` of two layers, gate and up in this order, for the normalised rows of `x` [T, inputs].
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn gated(&self, x: &Array, norm: Norm<'_>, gate: Gate) -> Result<Array> {
+        match self {
+            Self::Stacked(linear, _) => {
+                linear.forward(x, Around { norm: Some(norm), gate: Some(gate), ..Around::default() })
+            }
+            Self::Separate(_) => {
+                let outputs = self.forward(x, norm)?.split()?;
+                Ok(concatenate(&outputs.iter().collect::<Vec<_>>(), -1)?.gated(gate)?)
+            }
+        }
+    }
+}
+
+/// What several layers gave.
+#[derive(Debug)]
+pub enum Outputs<'a> {
+    /// [T, all outputs], and where each layer's begin, but for the first.
+    Stacked(Array, &'a [i32]),
+    /// [T, outputs] of each.
+    Separate(Vec<Array>),
+}
+
+impl Outputs<'_> {
+    /// Each layer's outputs [T, outputs].
+    ///
+    /// # Errors
+    /// If MLX refuses an operation.
+    pub fn split(self) -> Result<Vec<Array>> {
+        match self {
+            Self::Stacked(all, borders) => Ok(all.split(borders, -1)?),
+            Self::Separate(outputs) => Ok(outputs),
         }
     }
 }

@@ -1,17 +1,19 @@
 //! Feed-forward layers.
 
-use mlx_sys::Array;
+use mlx_sys::{Around, Array, Gate, Norm};
 
 use super::{Linear, Projections};
 use crate::error::Result;
 
-/// `down(silu(gate(x)) * up(x))` (Shazeer 2020).
+/// `x + down(act(gate(norm(x))) * up(norm(x)))` (Shazeer 2020).
 #[derive(Debug)]
 pub struct GatedMlp {
     /// Gate and up, in this order.
     pub gate_up: Projections,
     /// Back to the hidden width.
     pub down: Linear,
+    /// The activation.
+    pub gate: Gate,
 }
 
 impl GatedMlp {
@@ -19,9 +21,8 @@ impl GatedMlp {
     ///
     /// # Errors
     /// If MLX refuses an operation.
-    pub fn forward(&self, x: &Array) -> Result<Array> {
-        let parts = self.gate_up.forward(x)?;
-        let (gate, up) = (&parts[0], &parts[1]);
-        self.down.forward(&gate.swiglu(up)?)
+    pub fn forward(&self, x: &Array, norm: Norm<'_>) -> Result<Array> {
+        let inner = self.gate_up.gated(x, norm, self.gate)?;
+        self.down.forward(&inner, Around { residual: Some(x), ..Around::default() })
     }
 }

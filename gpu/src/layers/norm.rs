@@ -1,8 +1,6 @@
 //! Normalisation.
 
-use mlx_sys::Array;
-
-use crate::error::Result;
+use mlx_sys::{Array, Norm};
 
 /// Root-mean-square normalisation (Zhang, Sennrich 2019) with a weight [hidden].
 #[derive(Debug)]
@@ -14,11 +12,8 @@ pub struct RmsNorm {
 }
 
 impl RmsNorm {
-    /// `x` [T, hidden] to the same shape.
-    ///
-    /// # Errors
-    /// If MLX refuses an operation.
-    pub fn forward(&self, x: &Array) -> Result<Array> {
-        Ok(x.rms_norm(Some(&self.weight), self.eps)?)
+    /// The same as a product takes it.
+    pub fn norm(&self) -> Norm<'_> {
+        Norm::Rms { weight: &self.weight, eps: self.eps }
     }
 }

@@ -1,7 +1,7 @@
 //! Llama: pre-norm decoder with grouped-query attention, rotary positions and a gated feed-forward layer
 //! (Touvron et al. 2023; reference: `transformers`' `modeling_llama`).
 
-use mlx_sys::Array;
+use mlx_sys::{Around, Array, Gate};
 use troupe_model_files::OutputHead;
 
 use super::{ConfigReader, Family, Model};
@@ -124,19 +124,20 @@ impl Layer {
             mlp: GatedMlp {
                 gate_up,
                 down: loader.linear(&at("mlp.down_proj"), hidden, inner, dims.mlp_bias)?,
+                gate: Gate::Silu,
             },
         })
     }
 
     fn forward(&self, x: &Array, angles: &Angles, batch: &Batch, kv: &mut KvCache) -> Result<Array> {
-        let heads = self.qkv.forward(&self.attention_norm.forward(x)?)?;
+        let heads = self.qkv.forward(x, self.attention_norm.norm())?.split()?;
         let by_head = |x: &Array| x.reshape(&[batch.num_tokens(), -1, self.head_dim]);
         let q = angles.rotate(&by_head(&heads[0])?)?;
         let k = angles.rotate(&by_head(&heads[1])?)?;
         let v = by_head(&heads[2])?;
-        let attended = attend(&q, &k, &v, kv.layer(self.index)?, batch)?;
-        let x = x.add(&self.output.forward(&attended.flatten(1, 2)?)?)?;
-        Ok(x.add(&self.mlp.forward(&self.mlp_norm.forward(&x)?)?)?)
+        let attended = attend(&q, &k, &v, kv.layer(self.index)?, batch)?.flatten(1, 2)?;
+        let x = self.output.forward(&attended, Around { residual: Some(x), ..Around::default() })?;
+        self.mlp.forward(&x, self.mlp_norm.norm())
     }
 }
 
@@ -151,10 +152,10 @@ impl Model for Llama {
     }
 
     fn logits(&self, hidden: &Array) -> Result<Array> {
-        let hidden = self.norm.forward(hidden)?;
+        let norm = self.norm.norm();
         match &self.head {
-            Some(head) => head.forward(&hidden),
-            None => self.embed.logits(&hidden),
+            Some(head) => head.forward(hidden, Around { norm: Some(norm), ..Around::default() }),
+            None => self.embed.logits(hidden, norm),
         }
     }
 }

@@ -8,7 +8,7 @@ pub mod running;
 
 use std::path::Path;
 
-use troupe_protocol::{DeviceChoice, LoadRequest, SamplingParams, WeightDtype};
+use troupe_protocol::{CpuOptions, DeviceChoice, LoadRequest, SamplingParams, WeightDtype};
 
 /// Small blocks, so that short sequences cross their borders.
 pub const BLOCK_SIZE: u32 = 8;
@@ -24,6 +24,7 @@ pub fn request(path: &Path) -> LoadRequest {
         max_num_batched_tokens: Some(1024),
         block_size: BLOCK_SIZE,
         kv_cache_bytes: Some(16 << 20),
+        cpu: CpuOptions::default(),
     }
 }
 

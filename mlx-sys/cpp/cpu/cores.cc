@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <set>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -27,37 +27,53 @@ int core_of(int cpu) {
 
 Cores usable_cores() {
   cpu_set_t set;
-  Cores cores{{}, 1};
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-    cores.count = std::max(1u, std::thread::hardware_concurrency());
-    return cores;
-  }
-  std::vector<int> siblings;
-  std::set<int> seen;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {{}, {}, std::max(1u, std::thread::hardware_concurrency())};
+  Cores cores{{}, std::vector<int>(CPU_SETSIZE, -1), 1};
+  std::map<int, int> places;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) (seen.insert(core_of(cpu)).second ? cores.cpus : siblings).push_back(cpu);
+    if (!CPU_ISSET(cpu, &set)) continue;
+    auto [place, is_new] = places.try_emplace(core_of(cpu), static_cast<int>(cores.cpus.size()));
+    if (is_new) cores.cpus.push_back(cpu);
+    cores.core_of[cpu] = place->second;
   }
   cores.count = std::max<size_t>(1, cores.cpus.size());
-  cores.cpus.insert(cores.cpus.end(), siblings.begin(), siblings.end());
   return cores;
 }
 
-int current_cpu() { return sched_getcpu(); }
+int current_core(const Cores& cores) {
+  int cpu = sched_getcpu();
+  return cpu >= 0 && static_cast<size_t>(cpu) < cores.core_of.size() ? cores.core_of[cpu] : -1;
+}
 
-void leave_cpu(const Cores& cores, int cpu) {
+namespace {
+
+template <typename F>
+void run_where(const Cores& cores, F&& allowed) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (int other : cores.cpus) {
-    if (other != cpu) CPU_SET(other, &set);
+  for (size_t cpu = 0; cpu < cores.core_of.size(); ++cpu) {
+    if (cores.core_of[cpu] >= 0 && allowed(cores.core_of[cpu])) CPU_SET(cpu, &set);
   }
   if (CPU_COUNT(&set) > 0) static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof(set), &set));
 }
+
+}  // namespace
+
+void stay_on_core(const Cores& cores, int core) {
+  run_where(cores, [core](int other) { return other == core; });
+}
+
+void leave_core(const Cores& cores, int core) {
+  run_where(cores, [core](int other) { return other != core; });
+}
 #else
-Cores usable_cores() { return {{}, std::max(1u, std::thread::hardware_concurrency())}; }
+Cores usable_cores() { return {{}, {}, std::max(1u, std::thread::hardware_concurrency())}; }
 
-int current_cpu() { return -1; }
+int current_core(const Cores&) { return -1; }
 
-void leave_cpu(const Cores&, int) {}
+void stay_on_core(const Cores&, int) {}
+
+void leave_core(const Cores&, int) {}
 #endif
 
 }  // namespace troupe

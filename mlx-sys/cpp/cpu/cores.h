@@ -1,4 +1,4 @@
-// Which CPUs this process may use.
+// Which CPUs this process may use, and where its threads run.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,19 @@
 namespace troupe {
 
 struct Cores {
-  std::vector<int> cpus;  // that this process may run on: one of each core first, then their siblings; may be empty
-  size_t count;           // cores among them, at least 1
+  std::vector<int> cpus;     // one CPU of each core that this process may use; empty where the system does not say
+  std::vector<int> core_of;  // for each CPU number the place of its core in `cpus`, or -1
+  size_t count;              // cores, at least 1
 };
 
 Cores usable_cores();
 
-// The CPU that the calling thread runs on; -1 where the system does not say.
-int current_cpu();
+// The place in `cores.cpus` of the core that the calling thread runs on; -1 where the system does not say.
+int current_core(const Cores& cores);
 
-// Moves the calling thread to any of these cores but `cpu`, for good. Where the system refuses, or there is no other,
-// the thread stays.
-void leave_cpu(const Cores& cores, int cpu);
+// From now on the calling thread runs on this core, or on any but this one. Where the system refuses, or there is no
+// other, it stays.
+void stay_on_core(const Cores& cores, int core);
+void leave_core(const Cores& cores, int core);
 
 }  // namespace troupe

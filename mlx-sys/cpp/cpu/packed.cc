@@ -41,14 +41,21 @@ struct IntegerScratch {
   }
 };
 
-void quantize_rows(const FloatRows& x, const IntegerRows& to) {
+void quantize_rows(const Norm& norm, const FloatRows& x, const IntegerRows& to) {
   int64_t rows_of_part = std::max<int64_t>(1, kPart / std::max(to.k, 1));
   int64_t parts = (x.m + rows_of_part - 1) / rows_of_part;
   parallel_for(static_cast<size_t>(parts), [&](size_t part) {
+    static thread_local std::vector<float> normalized;
     int64_t first = static_cast<int64_t>(part) * rows_of_part;
     int64_t last = std::min<int64_t>(first + rows_of_part, x.m);
     for (int64_t row = first; row < last; ++row) {
-      kernels().quantize_row(x.data + row * x.stride, static_cast<int>(row), to);
+      const float* from = x.data + row * x.stride;
+      if (norm.kind != NormKind::none) {
+        normalized.resize(static_cast<size_t>(to.k));
+        normalize_row(norm, to.k, from, normalized.data());
+        from = normalized.data();
+      }
+      kernels().quantize_row(from, static_cast<int>(row), to);
     }
   });
 }
@@ -140,14 +147,17 @@ void pack(const AffineMatrix& from, uint8_t* panels) {
   });
 }
 
-void packed_product(const PackedMatrix& w, ActivationType type, const FloatRows& x, float* out) {
+void packed_product(const PackedMatrix& w, const FloatRows& x, float* out) {
   Output output{out, w.shape.n, w.shape.n};
-  if (type == ActivationType::f32) {
-    return over_panels(w.shape, x.m, [&](const Panels& panels) { kernels().packed_f32(w, x, panels, output); });
-  }
+  over_panels(w.shape, x.m, [&](const Panels& panels) { kernels().packed_f32(w, x, panels, output); });
+}
+
+void packed_integer_product(const PackedMatrix& w, ActivationType type, const Norm& norm, const FloatRows& x,
+                            float* out) {
   static thread_local IntegerScratch scratch;
+  Output output{out, w.shape.n, w.shape.n};
   IntegerRows rows = scratch.rows(w.shape, x.m, type == ActivationType::int8 ? 1 : 2);
-  quantize_rows(x, rows);
+  quantize_rows(norm, x, rows);
   over_panels(w.shape, x.m, [&](const Panels& panels) { kernels().packed_integer(w, rows, panels, output); });
 }
 

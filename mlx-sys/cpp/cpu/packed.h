@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cpu/kernels/kernels.h"
+#include "cpu/norm.h"
 
 namespace troupe {
 
@@ -35,9 +35,13 @@ TROUPE_EXPORT size_t packed_bytes(const PackedShape& shape);
 // Fills `panels`, which is aligned to kVector.
 TROUPE_EXPORT void pack(const AffineMatrix& from, uint8_t* panels);
 
-// out [m, n] = x [m, k] * w [n, k]ᵀ. A row of out depends on that row of x alone, bit for bit; a row of x with a NaN
-// or an infinity gives, as integers, a row of NaN.
-TROUPE_EXPORT void packed_product(const PackedMatrix& w, ActivationType type, const FloatRows& x, float* out);
+// out [m, n] = x [m, k] * w [n, k]ᵀ. A row of out depends on that row of x alone, bit for bit.
+TROUPE_EXPORT void packed_product(const PackedMatrix& w, const FloatRows& x, float* out);
+
+// The same of norm(x), with integers in the place of activations: `type` is one of theirs. A row with a NaN or an
+// infinity gives a row of NaN.
+TROUPE_EXPORT void packed_integer_product(const PackedMatrix& w, ActivationType type, const Norm& norm,
+                                          const FloatRows& x, float* out);
 
 // Row `row` of the matrix, as floats.
 TROUPE_EXPORT void packed_row(const PackedMatrix& w, int64_t row, float* out);

@@ -52,6 +52,8 @@ class Pool {
     if (on_resize_) on_resize_(wanted_ + 1);
   }
 
+  void bind(Affinity affinity) { affinity_.store(affinity, std::memory_order_relaxed); }
+
   void on_resize(void (*call)(size_t)) {
     std::lock_guard<std::mutex> turn(turn_);
     on_resize_ = call;
@@ -65,7 +67,7 @@ class Pool {
     }
     std::lock_guard<std::mutex> turn(turn_);
     hire();
-    caller_cpu_.store(current_cpu(), std::memory_order_relaxed);
+    caller_core_.store(current_core(cores_), std::memory_order_relaxed);
     work_ = work;
     context_ = context;
     count_ = count;
@@ -84,8 +86,10 @@ class Pool {
  private:
   Pool() : cores_(usable_cores()), wanted_(std::min(cores_.count, kDefaultThreads) - 1) {}
 
-  // Workers start with the first work for them.
+  // Workers start with the first work for them. Their cores are those that follow the caller's, so that several
+  // processes on a large machine do not all choose the same.
   void hire() {
+    if (workers_.size() < wanted_ && first_core_ < 0) first_core_ = std::max(0, current_core(cores_));
     while (workers_.size() < wanted_) {
       size_t index = workers_.size();
       workers_.emplace_back([this, index] { serve(index); });
@@ -126,17 +130,30 @@ class Pool {
     return state_.load(std::memory_order_acquire);
   }
 
-  // A worker on the caller's CPU waits for it, or halves it. On a busy machine the system may leave both there for
-  // seconds. Workers have no CPU of their own beyond that, since other processes would choose the same.
-  void make_way() {
-    int cpu = caller_cpu_.load(std::memory_order_relaxed);
-    if (cpu >= 0 && cpu == current_cpu()) leave_cpu(cores_, cpu);
+  // The core that worker `index` calls its own. With more workers than cores some share one.
+  int home_of(size_t index) const {
+    return static_cast<int>((static_cast<size_t>(first_core_) + 1 + index) % cores_.count);
+  }
+
+  // A worker on the caller's core waits for it, or halves it. On a busy machine the system may leave both there for
+  // seconds. `bound` is the core that the worker was bound to last.
+  void take_place(size_t index, int& bound) {
+    int caller = caller_core_.load(std::memory_order_relaxed);
+    if (caller < 0) return;
+    if (affinity_.load(std::memory_order_relaxed) == Affinity::free) {
+      bound = -1;
+      if (caller == current_core(cores_)) leave_core(cores_, caller);
+      return;
+    }
+    int home = home_of(index), core = caller == home ? first_core_ : home;
+    if (core != bound) stay_on_core(cores_, bound = core);
   }
 
   void serve(size_t index) {
+    int bound = -1;
     for (uint64_t seen = 0; !dismissed(index);) {
       uint64_t state = next_round(seen, index);
-      make_way();
+      take_place(index, bound);
       while (is_news(state, seen)) {
         if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel)) continue;
         seen = state / kRound;
@@ -153,7 +170,9 @@ class Pool {
 
   const Cores cores_;
   std::atomic<size_t> wanted_;
-  std::atomic<int> caller_cpu_{-1};
+  std::atomic<int> caller_core_{-1};
+  std::atomic<Affinity> affinity_{Affinity::pinned};
+  int first_core_ = -1;  // where the caller was when the first worker started
   std::vector<std::thread> workers_;
   void (*on_resize_)(size_t) = nullptr;
   std::mutex turn_;
@@ -171,6 +190,8 @@ class Pool {
 size_t pool_threads() { return Pool::get().threads(); }
 
 void set_pool_threads(size_t threads) { Pool::get().resize(threads); }
+
+void set_pool_affinity(Affinity affinity) { Pool::get().bind(affinity); }
 
 void on_pool_resize(void (*call)(size_t threads)) { Pool::get().on_resize(call); }
 

@@ -15,6 +15,15 @@ __attribute__((visibility("default"))) size_t pool_threads();
 // this process may use. Waits for work under way; not to be called from a task.
 __attribute__((visibility("default"))) void set_pool_threads(size_t threads);
 
+// How workers are bound to cores.
+enum class Affinity {
+  pinned,  // each to a core of its own; while the caller is there, to the core that was the caller's at first
+  free,    // to any but the caller's
+};
+
+// From now on workers are bound so; pinned is the default. Results never depends on it.
+__attribute__((visibility("default"))) void set_pool_affinity(Affinity affinity);
+
 // Calls `call` with the number of threads, now and whenever it changes. One call only is remembered.
 void on_pool_resize(void (*call)(size_t threads));
 

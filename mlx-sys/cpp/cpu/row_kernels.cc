@@ -4,34 +4,23 @@
 #include <vector>
 
 #include "cpu/kernels/kernels.h"
-#include "cpu/pool.h"
 
 namespace troupe {
-namespace {
-
-// Elements that one thread works through alone: less is not worth a wake-up.
-constexpr int64_t kPart = 1 << 14;
-
-template <typename F>
-void in_parts(int64_t count, int64_t each, F&& part) {
-  int64_t step = std::max<int64_t>(1, kPart / std::max<int64_t>(each, 1));
-  parallel_for(static_cast<size_t>((count + step - 1) / step), [&](size_t i) {
-    int64_t first = static_cast<int64_t>(i) * step;
-    part(first, std::min(first + step, count));
-  });
-}
-
-}  // namespace
-
-void rms_norm_rows(int64_t rows, int n, Rows x, const float* weight, float eps, float* out) {
+void norm_rows(const Norm& norm, int64_t rows, int n, Rows x, float* out) {
   in_parts(rows, n, [&](int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r) kernels().rms_norm(n, x.at(r), weight, eps, out + r * n);
+    for (int64_t r = first; r < last; ++r) normalize_row(norm, n, x.at(r), out + r * n);
   });
 }
 
 void silu_times(int64_t rows, int n, Rows gate, Rows up, float* out) {
   in_parts(rows, n, [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) kernels().silu_times(n, gate.at(r), up.at(r), out + r * n);
+  });
+}
+
+void gelu_times(int64_t rows, int n, Rows gate, Rows up, float* out) {
+  in_parts(rows, n, [&](int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) kernels().gelu_times(n, gate.at(r), up.at(r), out + r * n);
   });
 }
 

@@ -218,7 +218,11 @@ void test_threads(Random& random) {
       for (size_t threads : {1, 2, 4}) {
         set_pool_threads(threads);
         std::vector<float> out(static_cast<size_t>(m) * s.n);
-        packed_product(w.packed, type, {m, x.data(), s.k}, out.data());
+        if (type == ActivationType::f32) {
+          packed_product(w.packed, {m, x.data(), s.k}, out.data());
+        } else {
+          packed_integer_product(w.packed, type, {}, {m, x.data(), s.k}, out.data());
+        }
         if (first.empty()) first = product(kernels(), w, type, m, x.data());
         check(same_bits(first.data(), out.data(), out.size()), "packed: the number of threads changes bits");
       }

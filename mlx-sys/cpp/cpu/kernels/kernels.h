@@ -68,7 +68,9 @@ struct Kernels {
   float (*total)(const QueryState& state);
   // One row each: see row_kernels.h.
   void (*rms_norm)(int n, const float* x, const float* weight, float eps, float* out);
+  void (*layer_norm)(int n, const float* x, const float* weight, const float* bias, float eps, float* out);
   void (*silu_times)(int n, const float* gate, const float* up, float* out);
+  void (*gelu_times)(int n, const float* gate, const float* up, float* out);
   void (*rotate)(int half, const float* x, const float* cos, const float* sin, float* out);
 };
 

@@ -13,7 +13,9 @@ void dense(const DensePanels& w, const FloatRows& x, const Panels& panels, const
 void attend(const PagedScores& how, int dim, const Tile& tile, int start, int count, QueryState* states);
 float total(const QueryState& state);
 void rms_norm(int n, const float* x, const float* weight, float eps, float* out);
+void layer_norm(int n, const float* x, const float* weight, const float* bias, float eps, float* out);
 void silu_times(int n, const float* gate, const float* up, float* out);
+void gelu_times(int n, const float* gate, const float* up, float* out);
 void rotate(int half, const float* x, const float* cos, const float* sin, float* out);
 
 }  // namespace troupe::TROUPE_ISA

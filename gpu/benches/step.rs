@@ -1,0 +1,107 @@
+//! Where a step's time goes on the CPU: `cargo bench -p troupe-gpu --bench step [-- PATH]`, by default of the model that
+//! `make models` fetches. For each kind of step the time of one, and the share of each kernel; what is left over is
+//! MLX's own operations, the way from one node to the next, and waiting.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mlx_sys::profile::{self, KernelTime};
+use support::driver::{Driver, Feed, Sequence};
+use troupe_protocol::{LoadRequest, SamplingParams};
+
+const STEPS: u32 = 64;
+const CHUNK: usize = 256;
+
+fn main() {
+    let mut request = LoadRequest { max_num_seqs: Some(8), ..support::default_model() };
+    if let Some(path) = std::env::args().skip(1).find(|argument| Path::new(argument).exists()) {
+        request.path = path;
+    }
+    let mut driver = Driver::load(&request);
+    println!("{}, {} threads", request.path, mlx_sys::cpu_threads());
+    for context in [128, 1024, 4096] {
+        decode(&mut driver, 1, context);
+    }
+    decode(&mut driver, 8, 128);
+    prefill(&mut driver, 512);
+}
+
+fn prompt(length: usize, seed: usize) -> Vec<u32> {
+    (0..length).map(|at| (at * 7919 + seed * 104_729 + 11) as u32 % 40_000 + 100).collect()
+}
+
+/// Steps of one token a sequence, submitted one ahead, from `context` tokens on.
+fn decode(driver: &mut Driver, streams: usize, context: usize) {
+    let mut sequences: Vec<Sequence> = (0..streams)
+        .map(|stream| {
+            let length = (context + 2 * STEPS as usize) as u32;
+            let mut sequence = driver.sequence(&prompt(context, stream), SamplingParams::greedy(), length);
+            driver.generate(&mut sequence, CHUNK, 1);
+            sequence
+        })
+        .collect();
+    let mut steps = |driver: &mut Driver| {
+        for step in 0..STEPS {
+            let mut rows: Vec<_> = sequences.iter_mut().map(|sequence| (sequence, Feed::Sampled)).collect();
+            driver.submit(&mut rows);
+            if step > 0 {
+                driver.finish();
+            }
+        }
+        driver.finish();
+    };
+    let (time, kernels) = measure(|| steps(driver));
+    let rate = f64::from(STEPS) * streams as f64 / time.as_secs_f64();
+    println!("\ndecode, {streams} streams at context {context}: {rate:.1} tokens/s");
+    report(time, STEPS, &kernels);
+    sequences.into_iter().for_each(|sequence| driver.release(sequence));
+}
+
+/// A prompt in chunks, after the same was done to warm up.
+fn prefill(driver: &mut Driver, length: usize) {
+    let steps = length.div_ceil(CHUNK) as u32;
+    let mut run = |seed: usize| {
+        let mut sequence =
+            driver.sequence(&prompt(length, seed), SamplingParams::greedy(), length as u32 + 1);
+        driver.generate(&mut sequence, CHUNK, 1);
+        driver.release(sequence);
+    };
+    run(0);
+    let (time, kernels) = measure(|| run(1));
+    println!(
+        "\nprefill of {length} in chunks of {CHUNK}: {:.0} tokens/s",
+        length as f64 / time.as_secs_f64()
+    );
+    report(time, steps, &kernels);
+}
+
+/// Time and kernels of `run`, which is run twice: first without the profile, which gives the time.
+fn measure(mut run: impl FnMut()) -> (Duration, Vec<KernelTime>) {
+    let start = Instant::now();
+    run();
+    let time = start.elapsed();
+    profile::start();
+    run();
+    (time, profile::stop())
+}
+
+fn report(time: Duration, steps: u32, kernels: &[KernelTime]) {
+    let of_step = |time: Duration| time.as_secs_f64() * 1e3 / f64::from(steps);
+    let mut kernels = kernels.to_vec();
+    kernels.sort_by_key(|kernel| std::cmp::Reverse(kernel.time));
+    println!("{:28} {:>12} {:>10} {:>7}", "", "calls/step", "ms/step", "share");
+    let line = |name: &str, calls: String, time: Duration, all: Duration| {
+        let share = 100.0 * time.as_secs_f64() / all.as_secs_f64();
+        println!("{name:28} {calls:>12} {:>10.3} {share:>6.1}%", of_step(time));
+    };
+    for kernel in &kernels {
+        let calls = format!("{:.0}", kernel.calls as f64 / f64::from(steps));
+        line(&kernel.name, calls, kernel.time, time);
+    }
+    let inside: Duration = kernels.iter().map(|kernel| kernel.time).sum();
+    line("between kernels", String::new(), time.saturating_sub(inside), time);
+    line("step", String::new(), time, time);
+}
