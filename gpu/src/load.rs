@@ -166,7 +166,7 @@ impl<'a> Loader<'a> {
         match &matrix {
             Matrix::Packed(_) => self.num_packed += 1,
             Matrix::Quantized(quantized) => self.tell_without_kernel(quantized),
-            Matrix::Dense(_) => {}
+            Matrix::Dense(_) | Matrix::Panels(_) => {}
         }
         Ok(matrix)
     }

@@ -24,6 +24,7 @@ enum class Layout : uint8_t;
 enum class Activations : uint8_t;
 struct Packing;
 struct PackedLayout;
+struct DenseLayout;
 struct RopeOptions;
 struct AttentionOptions;
 struct Fusion;
@@ -97,8 +98,14 @@ bool can_pack(const PackedLayout& layout);
 Ptr pack_affine(const array& packed, const array& scales, const array& biases, const PackedLayout& layout);
 Ptr packed_rows(const array& ids, const array& data, const PackedLayout& layout);
 
+bool has_dense_panels(uint8_t dtype);
+Ptr pack_dense(const array& rows);
+Ptr dense_rows(const array& ids, const array& data, const DenseLayout& layout);
+
 Ptr packed_projection(const array& x, const array& data, const PackedLayout& layout, Activations activations,
                       const Fusion& fusion, const Arrays& rest);
+Ptr dense_projection(const array& x, const array& data, const DenseLayout& layout, const Fusion& fusion,
+                     const Arrays& rest);
 bool has_linear(const array& x, const array& w);
 Ptr linear_projection(const array& x, const array& w, const Fusion& fusion, const Arrays& rest);
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "cpu/dense.h"
 #include "cpu/packed.h"
 
 namespace troupe {
@@ -19,5 +20,11 @@ ActivationType activation_type(Activations activations);
 
 // The panels in an array that pack_affine made.
 PackedMatrix packed_matrix(const array& data, const PackedShape& shape);
+
+// Throws std::invalid_argument for a type that the kernels do not read.
+DenseShape dense_shape(const DenseLayout& layout);
+
+// The panels in an array that pack_dense made.
+DensePanels dense_panels(const array& data, const DenseShape& shape);
 
 }  // namespace troupe

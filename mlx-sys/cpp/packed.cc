@@ -6,13 +6,9 @@
 #include <string>
 
 #include "cpu/packed.h"
-#include "cpu/pool.h"
 #include "cpu_node.h"
 #include "matrix.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "panels.h"
 
 namespace troupe {
 namespace mx = mlx::core;
@@ -39,32 +35,9 @@ ActivationType activation_type(Activations activations) {
   throw std::logic_error("unknown type of activations");
 }
 
-namespace {
-
-// MLX's allocator gives no alignment that would do, so the buffer has room to spare.
-uint8_t* aligned(uint8_t* data) {
-  auto address = reinterpret_cast<uintptr_t>(data);
-  return data + (kVector - address % kVector) % kVector;
-}
-
-}  // namespace
-
-PackedMatrix packed_matrix(const array& data, const PackedShape& shape) {
-  return {shape, aligned(const_cast<uint8_t*>(data.data<uint8_t>()))};
-}
+PackedMatrix packed_matrix(const array& data, const PackedShape& shape) { return {shape, data.data<uint8_t>()}; }
 
 namespace {
-
-// Weights are read from one end to the other every step: large pages spare the translation of their addresses.
-void advise_large_pages(uint8_t* data, size_t bytes) {
-#if defined(__linux__)
-  constexpr uintptr_t kLarge = 2 << 20;
-  auto first = (reinterpret_cast<uintptr_t>(data) + kLarge - 1) / kLarge * kLarge;
-  auto last = (reinterpret_cast<uintptr_t>(data) + bytes) / kLarge * kLarge;
-  // Where the kernel refuses, small pages do.
-  if (first < last) static_cast<void>(madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
-#endif
-}
 
 array evaluated(const array& a) {
   auto dense = mx::contiguous(a);
@@ -76,13 +49,6 @@ void expect_shape(const array& a, mx::Shape wanted, mx::Dtype dtype) {
   if (a.shape() != wanted || a.dtype() != dtype) {
     throw std::invalid_argument("[packed] the arrays do not fit the packing");
   }
-}
-
-int64_t checked_id(int32_t id, int rows) {
-  if (id < 0 || id >= rows) {
-    throw std::out_of_range("[packed_rows] row " + std::to_string(id) + " of " + std::to_string(rows));
-  }
-  return id;
 }
 
 }  // namespace
@@ -99,24 +65,15 @@ Ptr pack_affine(const array& packed, const array& scales, const array& biases, c
   expect_shape(biases, {shape.n, shape.k / shape.group}, to_dtype(layout.scales));
   auto elements = evaluated(packed), s = evaluated(scales), b = evaluated(biases);
 
-  auto bytes = packed_bytes(shape) + kVector;
-  // Two axes, since one would be too long for the largest of matrices.
-  array out(mx::allocator::malloc(bytes), {static_cast<int>(bytes / kVector), kVector}, mx::uint8);
-  advise_large_pages(out.data<uint8_t>(), bytes);
-  pack({shape, elements.data<uint8_t>(), s.data<uint8_t>(), b.data<uint8_t>()}, aligned(out.data<uint8_t>()));
+  auto out = panel_memory(packed_bytes(shape));
+  pack({shape, elements.data<uint8_t>(), s.data<uint8_t>(), b.data<uint8_t>()}, out.data<uint8_t>());
   return ptr(std::move(out));
 }
 
 Ptr packed_rows(const array& ids, const array& data, const PackedLayout& layout) {
   auto shape = packed_shape(layout);
-  auto out = ids.shape();
-  out.push_back(shape.k);
-  auto input = mx::contiguous(mx::astype(ids, mx::int32));
-  return ptr(cpu_node("packed_rows", std::move(out), {input, data}, [shape](Arrays& in, array& out) {
-    auto matrix = packed_matrix(in[1], shape);
-    const auto* ids = in[0].data<int32_t>();
-    for (size_t i = 0; i < in[0].size(); ++i) checked_id(ids[i], shape.n);
-    parallel_for(in[0].size(), [&](size_t i) { packed_row(matrix, ids[i], out.data<float>() + i * shape.k); });
+  return ptr(rows_node("packed_rows", ids, data, {shape.n, shape.k}, [shape](const array& data, int id, float* out) {
+    packed_row(packed_matrix(data, shape), id, out);
   }));
 }
 

@@ -135,6 +135,13 @@ Ptr packed_projection(const array& x, const array& data, const PackedLayout& lay
   });
 }
 
+Ptr dense_projection(const array& x, const array& data, const DenseLayout& layout, const Fusion& fusion,
+                     const Arrays& rest) {
+  auto shape = dense_shape(layout);
+  return projection(x, data, shape.n, shape.k, fusion, rest,
+                    [shape](const array& data) { return dense_panels(data, shape); });
+}
+
 bool has_linear(const array& x, const array& w) {
   return on_cpu() && x.dtype() == mx::float32 && x.ndim() > 0 && w.ndim() == 2 && number_of(w.dtype());
 }

@@ -101,6 +101,14 @@ pub(crate) mod ffi {
         scales: u8,
     }
 
+    /// A dense matrix in our own form.
+    struct DenseLayout {
+        rows: i32,
+        columns: i32,
+        /// Code of its type.
+        dtype: u8,
+    }
+
     /// What becomes of activations before a product.
     enum Activations {
         Int8,
@@ -326,6 +334,13 @@ pub(crate) mod ffi {
             fusion: &Fusion,
             rest: &CxxVector<MlxArray>,
         ) -> Result<UniquePtr<MlxArray>>;
+        fn dense_projection(
+            x: &MlxArray,
+            data: &MlxArray,
+            layout: &DenseLayout,
+            fusion: &Fusion,
+            rest: &CxxVector<MlxArray>,
+        ) -> Result<UniquePtr<MlxArray>>;
         fn has_linear(x: &MlxArray, w: &MlxArray) -> bool;
         fn linear_projection(
             x: &MlxArray,
@@ -333,6 +348,11 @@ pub(crate) mod ffi {
             fusion: &Fusion,
             rest: &CxxVector<MlxArray>,
         ) -> Result<UniquePtr<MlxArray>>;
+
+        // dense.cc
+        fn has_dense_panels(dtype: u8) -> bool;
+        fn pack_dense(rows: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+        fn dense_rows(ids: &MlxArray, data: &MlxArray, layout: &DenseLayout) -> Result<UniquePtr<MlxArray>>;
 
         // paged_attention.cc: q, k, v, keys, values, row_offsets, context_lens, slot_mapping, block_tables, and
         // where options say so: key scales and value scales, cos and sin, sinks.

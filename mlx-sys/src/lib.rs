@@ -8,6 +8,7 @@
 
 mod array;
 mod bridge;
+mod dense;
 mod device;
 mod dtype;
 mod error;
@@ -24,6 +25,7 @@ mod projection;
 mod sampling;
 
 pub use array::{Array, async_eval, eval};
+pub use dense::DensePanels;
 pub use device::{
     CpuAffinity, Device, cpu_threads, default_device, set_cpu_affinity, set_cpu_threads, set_default_device,
     synchronize, version,

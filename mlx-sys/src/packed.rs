@@ -31,7 +31,7 @@ impl Activations {
 }
 
 /// A quantised matrix `[n, k]` in the form of our CPU kernels, no larger than it was but for rows that fill up a
-/// multiple of 16 and 64 bytes.
+/// multiple of 16.
 #[derive(Debug, Clone)]
 pub struct PackedMatrix {
     data: Array,

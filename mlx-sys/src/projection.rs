@@ -5,7 +5,7 @@ use cxx::{CxxVector, UniquePtr};
 
 use crate::array::{Array, list};
 use crate::bridge::ffi;
-use crate::{Orientation, PackedMatrix, Quantized, Result};
+use crate::{DensePanels, Orientation, PackedMatrix, Quantized, Result};
 
 /// Normalisation of rows of k elements.
 #[derive(Debug, Clone, Copy)]
@@ -174,6 +174,25 @@ impl PackedMatrix {
             &fusion,
             &rest,
         ))
+    }
+
+    /// `x` `[…, k]` times the transposed matrix: `[…, n]` f32.
+    ///
+    /// # Errors
+    /// Shapes that do not fit.
+    pub fn apply(&self, x: &Array) -> Result<Array> {
+        self.project(x, Around::default())
+    }
+}
+
+impl DensePanels {
+    /// `x` `[…, k]` times the transposed matrix, with what is `around` it: `[…, n]` f32. `x` is converted to f32.
+    ///
+    /// # Errors
+    /// Shapes that do not fit, or other arrays that are not f32.
+    pub fn project(&self, x: &Array, around: Around<'_>) -> Result<Array> {
+        let (fusion, rest) = around.raw();
+        Array::wrap(ffi::dense_projection(x.raw(), self.data().raw(), &self.layout(), &fusion, &rest))
     }
 
     /// `x` `[…, k]` times the transposed matrix: `[…, n]` f32.

@@ -1,7 +1,8 @@
 //! Matrices and linear layers, dense or quantised.
 
 use mlx_sys::{
-    Activations, Around, Array, Columns, Dtype, Gate, Norm, PackedMatrix, Quantized, concatenate, eval,
+    Activations, Around, Array, Columns, DensePanels, Dtype, Gate, Norm, PackedMatrix, Quantized,
+    concatenate, eval,
 };
 
 use crate::error::Result;
@@ -15,6 +16,8 @@ pub enum Matrix {
     Quantized(Quantized),
     /// The same in the form of the CPU's kernels.
     Packed(PackedMatrix),
+    /// Plain numbers in the form of the CPU's kernels.
+    Panels(DensePanels),
 }
 
 impl Matrix {
@@ -24,16 +27,22 @@ impl Matrix {
             Self::Dense(array) => array.nbytes() as u64,
             Self::Quantized(q) => (q.packed.nbytes() + q.scales.nbytes() + q.biases.nbytes()) as u64,
             Self::Packed(packed) => packed.nbytes() as u64,
+            Self::Panels(panels) => panels.nbytes() as u64,
         }
     }
 
-    /// A quantised matrix repacked for the CPU's kernels, where they take it; everything else as it is.
+    /// Repacked for the CPU's kernels, where they take it; else as it is.
     ///
     /// # Errors
     /// If the parts of a quantised matrix do not fit each other.
     pub fn packed(self, activations: Activations) -> Result<Self> {
-        let Self::Quantized(quantized) = &self else { return Ok(self) };
-        Ok(PackedMatrix::from_affine(quantized, activations)?.map_or(self, Self::Packed))
+        Ok(match &self {
+            Self::Dense(array) => DensePanels::from_rows(array)?.map_or(self, Self::Panels),
+            Self::Quantized(quantized) => {
+                PackedMatrix::from_affine(quantized, activations)?.map_or(self, Self::Packed)
+            }
+            Self::Packed(_) | Self::Panels(_) => self,
+        })
     }
 
     /// `x` [T, inputs] times the transposed matrix, with what is `around` it: [T, outputs], or half as many if gated.
@@ -45,6 +54,7 @@ impl Matrix {
             Self::Dense(array) => x.project(array, around)?,
             Self::Quantized(quantized) => quantized.project(x, around)?,
             Self::Packed(packed) => packed.project(x, around)?,
+            Self::Panels(panels) => panels.project(x, around)?,
         })
     }
 
@@ -65,6 +75,7 @@ impl Matrix {
                 rows.dequantize(dtype)?
             }
             Self::Packed(packed) => packed.rows(ids)?.astype(dtype)?,
+            Self::Panels(panels) => panels.rows(ids)?.astype(dtype)?,
         })
     }
 

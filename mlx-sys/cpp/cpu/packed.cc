@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cpu/numbers.h"
 #include "cpu/pool.h"
 
 namespace troupe {
@@ -68,31 +69,6 @@ void over_panels(const PackedShape& shape, int m, F&& body) {
     int64_t first = static_cast<int64_t>(part) * each;
     body(Panels{static_cast<int>(first), static_cast<int>(std::min<int64_t>(first + each, panels))});
   });
-}
-
-float read_number(Number number, const uint8_t* at) {
-  if (number == Number::f32) {
-    float value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-  }
-  uint16_t half;
-  std::memcpy(&half, at, sizeof(half));
-  uint32_t bits = static_cast<uint32_t>(half) << 16;
-  float value;
-  if (number == Number::bf16) {
-    std::memcpy(&value, &bits, sizeof(value));
-    return value;
-  }
-  bits = (half & 0x7fffu) << 13;
-  if (bits >= 0x0f800000u) {
-    bits |= 0x7f800000u;
-    std::memcpy(&value, &bits, sizeof(value));
-  } else {
-    std::memcpy(&value, &bits, sizeof(value));
-    value *= 0x1p112f;
-  }
-  return half & 0x8000u ? -value : value;
 }
 
 // The elements of a chunk of one row, one a byte.

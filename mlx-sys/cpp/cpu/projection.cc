@@ -60,6 +60,12 @@ void project(const DenseMatrix& w, const Norm& norm, const FloatRows& x, const E
   });
 }
 
+void project(const DensePanels& w, const Norm& norm, const FloatRows& x, const Epilogue& epilogue, float* out) {
+  const auto& shape = w.shape;
+  FloatRows rows = normalized(norm, x, shape.k);
+  finish(x.m, shape.n, epilogue, out, [&](float* to) { dense_product(w, rows, to, shape.n); });
+}
+
 void project(const QuantizedMatrix& w, const Norm& norm, const FloatRows& x, const Epilogue& epilogue, float* out) {
   const auto& shape = w.panels.shape;
   finish(x.m, shape.n, epilogue, out, [&](float* to) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cpu/dense.h"
 #include "cpu/packed.h"
 #include "cpu/row_kernels.h"
 
@@ -35,6 +36,7 @@ struct QuantizedMatrix {
 };
 
 // out [m, n or n / 2] = epilogue(norm(x) * wᵀ).
+void project(const DensePanels& w, const Norm& norm, const FloatRows& x, const Epilogue& epilogue, float* out);
 void project(const DenseMatrix& w, const Norm& norm, const FloatRows& x, const Epilogue& epilogue, float* out);
 void project(const QuantizedMatrix& w, const Norm& norm, const FloatRows& x, const Epilogue& epilogue, float* out);
 

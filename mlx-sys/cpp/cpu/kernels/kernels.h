@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cpu/kernels/attention.h"
+#include "cpu/kernels/dense.h"
 #include "cpu/kernels/packed.h"
 #include "cpu/kernels/vocabulary.h"
 
@@ -38,6 +39,8 @@ struct Kernels {
   // out [m, n] = x [m, k] * w [n, k]ᵀ for the rows of w in `panels`. Rows are invariant as in Linear.
   void (*packed_integer)(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out);
   void (*packed_f32)(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
+  // The same with a dense matrix; an element is one sum in the order of the columns.
+  void (*dense)(const DensePanels& w, const FloatRows& x, const Panels& panels, const Output& out);
   // The softmax of one segment for each query; merge takes it into another's.
   void (*attend)(const PagedScores& how, const KvSegment& kv, const Queries& queries);
   void (*merge)(int dim, const Softmax& part, Softmax& whole);

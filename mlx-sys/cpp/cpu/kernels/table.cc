@@ -8,6 +8,7 @@ const Kernels kTable = {
     .quantize_row = quantize_row,
     .packed_integer = packed_integer,
     .packed_f32 = packed_f32,
+    .dense = dense,
     .attend = attend,
     .merge = merge,
     .write_kv = write_kv,

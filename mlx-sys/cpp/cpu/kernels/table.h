@@ -9,6 +9,7 @@ void linear(const Linear& product, int first, int last);
 void quantize_row(const float* x, int row, const IntegerRows& out);
 void packed_integer(const PackedMatrix& w, const IntegerRows& x, const Panels& panels, const Output& out);
 void packed_f32(const PackedMatrix& w, const FloatRows& x, const Panels& panels, const Output& out);
+void dense(const DensePanels& w, const FloatRows& x, const Panels& panels, const Output& out);
 void attend(const PagedScores& how, const KvSegment& kv, const Queries& queries);
 void merge(int dim, const Softmax& part, Softmax& whole);
 void write_kv(const float* x, const KvPlace& place);
