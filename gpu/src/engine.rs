@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 
-use mlx_sys::{Array, Device, async_eval, eval, memory, set_default_device};
+use mlx_sys::{Array, Device, async_eval, eval, fuse, memory, set_default_device};
 use troupe_model_files::ModelFiles;
 use troupe_protocol::{
     Binding, BlockId, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest,
@@ -151,7 +151,7 @@ impl Engine {
             self.slots.bind(binding)?;
         }
         let batch = Batch::new(plan, &self.slots, &self.info.limits)?;
-        let hidden = self.model.forward(&batch, &mut self.kv)?;
+        let hidden = fuse(&self.model.forward(&batch, &mut self.kv)?)?;
         let in_flight = self.sample(plan, &batch, hidden)?;
         let mut outputs = match &in_flight.output {
             Output::Sampled(sampled) => sampled.outputs(),
@@ -182,7 +182,8 @@ impl Engine {
         } else {
             hidden.take(&vector(&wanted)?, 0)?
         };
-        let sampled = sample(&self.model.logits(&hidden)?, &rows, &mut self.slots)?;
+        let logits = fuse(&self.model.logits(&hidden)?)?;
+        let sampled = sample(&logits, &rows, &mut self.slots)?;
         let slots: Vec<_> = rows.iter().map(|row| row.slot).collect();
         self.slots.keep(plan.step, &slots, &sampled.tokens)?;
         Ok(InFlight { step: plan.step, rows: owners, output: Output::Sampled(sampled) })

@@ -2,6 +2,9 @@
 #include "bridge.h"
 #include "mlx-sys/src/bridge.rs.h"
 
+#include "cpu_node.h"
+#include "large_pages.h"
+
 #include <cstring>
 #include <iterator>
 #include <stdexcept>
@@ -47,7 +50,9 @@ Ptr uninit(Ints dims, uint8_t code) {
   auto shape = to_shape(dims);
   auto dtype = to_dtype(code);
   auto bytes = bytes_of(shape, dtype);
-  return ptr(array(mx::allocator::malloc(bytes), std::move(shape), dtype));
+  array out(mx::allocator::malloc(bytes), std::move(shape), dtype);
+  if (on_cpu()) use_large_pages(out.data<uint8_t>(), bytes);
+  return ptr(std::move(out));
 }
 
 Ptr from_bytes(rust::Slice<const uint8_t> bytes, Ints dims, uint8_t code) {

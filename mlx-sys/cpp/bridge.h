@@ -107,6 +107,7 @@ Ptr packed_projection(const array& x, const array& data, const PackedLayout& lay
 Ptr dense_projection(const array& x, const array& data, const DenseLayout& layout, const Fusion& fusion,
                      const Arrays& rest);
 bool has_linear(const array& x, const array& w);
+Ptr fuse(const array& last);
 Ptr linear_projection(const array& x, const array& w, const Fusion& fusion, const Arrays& rest);
 
 Ptr paged_attention(const Arrays& inputs, const AttentionOptions& options);

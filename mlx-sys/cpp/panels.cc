@@ -11,10 +11,7 @@
 #include "cpu/kernels/packed.h"
 #include "cpu/pool.h"
 #include "cpu_node.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "large_pages.h"
 
 namespace troupe {
 namespace mx = mlx::core;
@@ -22,7 +19,6 @@ using mx::array;
 
 namespace {
 
-constexpr int64_t kLargePage = 2 << 20;
 constexpr int64_t kBlock = 16 * kLargePage;
 
 int64_t rounded_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
@@ -37,11 +33,7 @@ class Block {
       : memory_(mx::allocator::malloc(bytes + kLargePage), shape_of(bytes + kLargePage), mx::uint8), size_(bytes) {
     auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory_.data<uint8_t>()));
     start_ = rounded_up(address, kLargePage) - address;
-#if defined(__linux__)
-    int64_t large = bytes / kLargePage * kLargePage;
-    // Where the system refuses, small pages do.
-    if (large > 0) static_cast<void>(madvise(memory_.data<uint8_t>() + start_, large, MADV_HUGEPAGE));
-#endif
+    use_large_pages(memory_.data<uint8_t>() + start_, static_cast<size_t>(bytes));
   }
 
   bool fits(int64_t bytes) const { return bytes <= size_ - used_; }

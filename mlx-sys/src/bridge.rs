@@ -397,7 +397,10 @@ pub(crate) mod ffi {
         fn set_cpu_threads(threads: usize) -> Result<()>;
         fn pin_cpu_threads(pinned: bool);
 
-        // cpu_node.cc
+        // fuse.cc
+        fn fuse(last: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+
+        // profile.cc
         fn profile_kernels(on: bool);
         fn kernel_times() -> Vec<KernelTime>;
         fn instruction_set_names() -> Vec<String>;

@@ -36,6 +36,7 @@ pub use fast::{
     Mask, Orientation, Packing, Quantized, Rope, RopeAngles, RopePairs, random_bits,
     scaled_dot_product_attention,
 };
+pub use fused::fuse;
 pub use instruction_set::{instruction_set, instruction_sets, use_instruction_set};
 pub use ops::{Axis, Scan, concatenate, stack};
 pub use packed::{Activations, PackedMatrix};
