@@ -82,7 +82,7 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Most sequences that run at once; others wait in the queue"),
     option("engine.max_num_batched_tokens", "max-num-batched-tokens", Integer { min: 1, max: 1 << 20 }, Unset("256 on the CPU, 4096 on a GPU, or as many as sequences", "1024"),
         "Most tokens of one step; longer prompts are computed in chunks"),
-    option("engine.block_size", "block-size", PowerOfTwo { max: 256 }, Value("16"),
+    option("engine.block_size", "block-size", PowerOfTwo { max: 256 }, Value("32"),
         "Tokens of one KV block"),
     option("engine.kv_cache_dtype", "kv-cache-dtype", Choice(&["auto", "f32", "f16", "bf16", "int8"]), Value("auto"),
         "Type of the KV cache; auto is f16 on the CPU (f32 with f32 weights), on a GPU the type that is computed in"),

@@ -9,6 +9,7 @@ mod budget;
 mod engine;
 mod error;
 mod executor;
+mod fallback;
 mod kv;
 mod layers;
 mod load;

@@ -8,6 +8,7 @@ use troupe_model_files::{
 use troupe_protocol::{Activations, LoadRequest, WeightDtype};
 
 use crate::error::{GpuError, Result};
+use crate::fallback::WithoutKernel;
 use crate::kv::KvBody;
 use crate::layers::{Embedding, Linear, Matrix, Projections, RmsNorm};
 
@@ -132,15 +133,23 @@ pub struct Loader<'a> {
     bytes: u64,
     /// Matrices that went to the kernels for quantised weights.
     num_packed: u32,
-    /// Packings that no kernel takes, and that were told of.
-    without_kernel: Vec<(Packing, Dtype)>,
+    without_kernel: WithoutKernel,
 }
 
 impl<'a> Loader<'a> {
     /// A loader over open files.
     pub fn new(files: &'a ModelFiles, storage: Storage, progress: &'a mut dyn FnMut(u32, u32)) -> Self {
         let total = files.tensor_names().count() as u32;
-        Self { files, storage, progress, done: 0, total, bytes: 0, num_packed: 0, without_kernel: Vec::new() }
+        Self {
+            files,
+            storage,
+            progress,
+            done: 0,
+            total,
+            bytes: 0,
+            num_packed: 0,
+            without_kernel: WithoutKernel::default(),
+        }
     }
 
     /// Bytes of the arrays made so far.
@@ -165,26 +174,10 @@ impl<'a> Loader<'a> {
         let matrix = matrix.packed(activations)?;
         match &matrix {
             Matrix::Packed(_) => self.num_packed += 1,
-            Matrix::Quantized(quantized) => self.tell_without_kernel(quantized),
+            Matrix::Quantized(quantized) => self.without_kernel.tell(quantized),
             Matrix::Dense(_) | Matrix::Panels(_) => {}
         }
         Ok(matrix)
-    }
-
-    /// One line for each packing that takes the slow way.
-    fn tell_without_kernel(&mut self, quantized: &Quantized) {
-        let kind = (quantized.packing, quantized.scales.dtype());
-        if self.without_kernel.contains(&kind) {
-            return;
-        }
-        self.without_kernel.push(kind);
-        let (Packing { bits, group_size }, scales) = kind;
-        tracing::warn!(
-            bits,
-            group_size,
-            scales = %scales,
-            "no CPU kernel takes this packing: its products are MLX's own, which are slow"
-        );
     }
 
     /// Where the output head's weights are.

@@ -64,9 +64,9 @@ def text_of(tokens, server):
     return text
 
 
-def generate(model, prompt, output_tokens):
+def generate(model, prompt, output_tokens, flags=()):
     command = [TROUPE, "generate", "--device", "cpu", "--model", model, "--raw", "--json", "--temperature", "0"]
-    result = json.loads(run([*command, "--max-tokens", output_tokens, "--prompt", prompt], STEP_LIMIT_S))
+    result = json.loads(run([*command, *flags, "--max-tokens", output_tokens, "--prompt", prompt], STEP_LIMIT_S))
     got = result["usage"]["completion_tokens"]
     if got < output_tokens:
         raise Failure("the answer ended after %d of %d tokens" % (got, output_tokens))
@@ -83,11 +83,11 @@ def troupe_prefill(setup, model=None):
     return {"prefill": result["usage"]["prompt_tokens"] / result["ttft_seconds"]}
 
 
-def troupe_context(setup):
+def troupe_context(setup, flags=()):
     """Decode speed while the context grows from half of the generated tokens below a length to half above it."""
     rates = {}
     for name, context in ("short", SHORT_CONTEXT), ("long", LONG_CONTEXT):
-        result = generate(setup.model, setup.prompts[context - CONTEXT_TOKENS // 2], CONTEXT_TOKENS)
+        result = generate(setup.model, setup.prompts[context - CONTEXT_TOKENS // 2], CONTEXT_TOKENS, flags)
         rates[name] = result["decode_tokens_per_second"]
     return rates
 
@@ -135,6 +135,12 @@ def llama_prefill(setup, model=None):
     return {"prefill": llama_bench(setup, model or setup.model, ["-n", 0, "-p", PREFILL_TOKENS])}
 
 
+def llama_context(setup):
+    """Decode speed of tokens after so many, which count from half of theirs below the length as ours do."""
+    depth = LONG_CONTEXT - CONTEXT_TOKENS // 2
+    return {"long": llama_bench(setup, setup.model, ["-n", CONTEXT_TOKENS, "-p", 0, "-d", depth])}
+
+
 def llama_http(setup):
     slots = ["-np", STREAMS, "-t", setup.threads, "-tb", setup.threads, "-c", STREAMS * SLOT_TOKENS]
     command = [prepare.LLAMA_BIN / "llama-server", "-m", setup.model, *slots, "--host", "127.0.0.1", "--port"]
@@ -169,4 +175,6 @@ MEASUREMENTS = {
     "troupe f16 prefill": lambda setup: troupe_prefill(setup, prepare.f16_folder(setup.model)),
     "llama.cpp f16 prefill": lambda setup: llama_prefill(setup, prepare.f16_gguf(setup.model)),
     "troupe context": troupe_context,
+    "troupe context int8": lambda setup: troupe_context(setup, ["--kv-cache-dtype", "int8"]),
+    "llama.cpp context": llama_context,
 }

@@ -41,6 +41,15 @@ RATIOS = [
     Ratio("prefill", "mlx-lm bf16", ("troupe prefill", PREFILL), ("mlx-lm bf16", PREFILL), 20, 40),
     Ratio("prefill", "mlx-lm 4-bit", ("troupe prefill", PREFILL), ("mlx-lm 4-bit", PREFILL), 20, 40),
     Ratio("decode at 4096", "Troupe at 128", ("troupe context", "long"), ("troupe context", "short"), 0.70, 0.85),
+    Ratio(
+        "decode at 4096, int8 KV",
+        "Troupe at 128",
+        ("troupe context int8", "long"),
+        ("troupe context int8", "short"),
+        0.70,
+        0.85,
+    ),
+    Ratio("decode at 4096", "llama.cpp at 4096", ("troupe context", "long"), ("llama.cpp context", "long"), 1.3, 2.0),
 ]
 LIMITS = [
     Limit("peak memory beside weights and KV", ("troupe http", "overhead_mb"), 150, "MB"),
