@@ -39,7 +39,7 @@ fn every_option_is_read_from_its_variable() {
         let text = match option.kind {
             troupe_config::Kind::Choice(words) => words[words.len() - 1],
             troupe_config::Kind::Size { .. } => "3MiB",
-            _ => "32",
+            _ => "64",
         };
         let config = load("", &[(&option.variable(), text)], &[]).unwrap();
         assert_ne!(toml::Table::try_from(config).unwrap(), defaults, "{} = {text}", option.variable());

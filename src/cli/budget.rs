@@ -185,7 +185,8 @@ mod tests {
         };
         let mut engine = Config::load(Sources::default()).unwrap().engine;
         engine.max_num_seqs = Some(3);
-        // 100 tokens round up to 7 blocks of 16.
+        // 100 tokens round up to 7 blocks.
+        engine.block_size = 16;
         let on_cpu = Budget::new(shape, &summary, &engine, Some(1 << 20));
         assert_eq!((on_cpu.weight_bytes, on_cpu.kv_bytes), (1062, Some(3 * 112 * 2 * 2 * 8 * 2)));
         assert_eq!(on_cpu.fits(), Some(true));

@@ -14,7 +14,7 @@ use crate::local::{GenerateOptions, Generated, Local};
 use crate::progress;
 
 /// The options of these sections concern a model that runs in this process.
-pub(super) const SECTIONS: &[&str] = &["model", "engine", "tokenizer", "log"];
+pub(super) const SECTIONS: &[&str] = &["model", "engine", "cpu", "tokenizer", "log"];
 
 #[derive(Args, Debug)]
 struct GenerateArgs {

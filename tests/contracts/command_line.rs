@@ -112,3 +112,34 @@ fn every_subcommand_has_help_and_a_wrong_word_is_a_wrong_call() {
         assert!(String::from_utf8_lossy(&wrong.stderr).contains("--no-such-flag"), "{name}");
     }
 }
+
+#[test]
+fn options_of_the_cpu_are_followed_or_refused_by_name() {
+    let model = model();
+    let generate = |flags: &[&str]| {
+        let words = ["generate", "--model", model.to_str().unwrap(), "--device", "cpu", "--max-tokens", "8"];
+        troupe(&[&words[..], &["--prompt", "What is the capital of France?"], flags].concat())
+            .output()
+            .unwrap()
+    };
+    let answers: Vec<String> = [
+        &["--cpu-threads", "1", "--cpu-affinity", "free"][..],
+        &["--cpu-threads", "3"],
+        &["--cpu-activations", "f32", "--kv-cache-dtype", "f32"],
+    ]
+    .into_iter()
+    .map(|flags| stdout(&generate(flags)))
+    .collect();
+    assert!(answers.iter().all(|answer| answer.contains("Paris") && *answer == answers[0]), "{answers:?}");
+    for (flags, reason) in [
+        (["--cpu-threads", "0"], "0 is not between 1 and 256"),
+        (["--cpu-threads", "many"], "`many` is not a whole number"),
+        (["--cpu-activations", "int4"], "int4"),
+        (["--kv-cache-dtype", "int4"], "int4"),
+    ] {
+        let refused = generate(&flags);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{error}");
+        assert!(error.contains(flags[0]) && error.contains(reason), "{flags:?}: {error}");
+    }
+}
