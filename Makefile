@@ -6,11 +6,12 @@ FETCH := $(PYTHON) scripts/fetch.py
 MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 TEST_PROFILE ?= dev
 ARGS ?=
+SEEDS ?= 1000
 
 # Tests that start Python start this one, with .deps/test/python in its path.
 export PYTHON
 
-.PHONY: help serve build test lint fmt bench bench-peers dist deps models test-deps lint-deps dist-deps deps-cuda
+.PHONY: help serve build test sim lint fmt bench bench-peers dist deps models test-deps lint-deps dist-deps deps-cuda
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -24,6 +25,9 @@ build: deps ## build target/release/troupe
 
 test: deps models test-deps ## run every test (TEST_PROFILE= another cargo profile)
 	scripts/run-tests $(TEST_PROFILE)
+
+sim: ## run the scheduler's core through simulated workloads (SEEDS= how many)
+	cargo run --release --locked -p troupe-sim -- $(SEEDS)
 
 lint: deps lint-deps ## rustfmt, clippy, the layering rule, licences and sources of dependencies
 	cargo fmt --all --check

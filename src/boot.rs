@@ -12,13 +12,14 @@ use tokio::sync::watch;
 use troupe_actors::executor::{EventSink, ExecutorHandle};
 use troupe_actors::metrics;
 use troupe_actors::model_card::ModelCard;
-use troupe_actors::scheduler::{Config as SchedulerBounds, SchedulerActor};
+use troupe_actors::scheduler::{CacheShare, Config as SchedulerBounds, SchedulerActor, SchedulerCommand};
 use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_actors::template::ChatTemplate;
 use troupe_actors::tokenizer::Tokenizer;
 use troupe_actors::tokenizer_pool::TokenizerPool;
 use troupe_config::{
-    Config, CpuActivations, CpuAffinity, CpuConfig, Device, KvCacheDtype as KvDtype, Weights,
+    CacheShare as Share, Config, CpuActivations, CpuAffinity, CpuConfig, Device, KvCacheDtype as KvDtype,
+    Weights,
 };
 use troupe_gpu::Executor;
 use troupe_model_files::{GenerationDefaults, ModelFiles};
@@ -27,30 +28,44 @@ use troupe_protocol::{
 };
 
 use crate::http::{self, AppState, HttpOptions, Served};
+use crate::tenancy::Tenancy;
 use crate::{logging, progress};
 
-/// Serves a model over HTTP until SIGTERM or SIGINT.
+/// Reads the configuration again, from where it came from.
+pub type Reload = Box<dyn Fn() -> Result<Config>>;
+
+/// Serves a model over HTTP until SIGTERM or SIGINT. At SIGHUP, the configuration is read again.
 ///
 /// # Errors
 /// An address that cannot be listened on, a model that cannot be loaded, or an engine that keeps failing.
-pub fn serve(config: Config) -> Result<()> {
+pub fn serve(config: Config, reload: Reload) -> Result<()> {
     let _log = logging::start(&config);
     let address = (config.server.host.as_str(), config.server.port);
     let listener = TcpListener::bind(address).with_context(|| {
         format!("cannot listen on {}:{} (choose with --host and --port)", address.0, address.1)
     })?;
     let metrics = metrics::install().context("cannot install the metrics recorder")?;
-    System::new().block_on(serve_on(listener, metrics, config))
+    System::new().block_on(serve_on(listener, metrics, config, reload))
 }
 
-async fn serve_on(listener: TcpListener, metrics: metrics::PrometheusHandle, config: Config) -> Result<()> {
+async fn serve_on(
+    listener: TcpListener,
+    metrics: metrics::PrometheusHandle,
+    config: Config,
+    reload: Reload,
+) -> Result<()> {
     let mut stop = StopSignals::new()?;
+    let hangup = signal(SignalKind::hangup())?;
     let address = listener.local_addr()?;
     metrics::Upkeep(metrics.clone()).start();
     let company = Company::start(&config)?;
+    let (tenancy, policies) = Tenancy::new(&config);
+    company.scheduler.do_send(SchedulerCommand::Configure(policies));
     let state = AppState {
         scheduler: company.scheduler.clone().recipient(),
         observe: company.scheduler.clone().recipient(),
+        inspect: company.scheduler.clone().recipient(),
+        tenants: tenancy.subscribe(),
         served: Arc::new(OnceLock::new()),
         metrics,
         active: watch::Sender::new(0),
@@ -62,6 +77,7 @@ async fn serve_on(listener: TcpListener, metrics: metrics::PrometheusHandle, con
     let server = http::serve(listener, options, state)?;
     let handle = server.handle();
     actix::spawn(server);
+    actix::spawn(reload_at(hangup, reload, tenancy, company.scheduler.clone()));
 
     let grace = Duration::from_secs(config.server.drain_timeout_seconds);
     let result = tokio::select! {
@@ -85,6 +101,26 @@ async fn serve_on(listener: TcpListener, metrics: metrics::PrometheusHandle, con
     }
     handle.stop(false).await;
     result
+}
+
+/// Takes over tenants and keys whenever the signal comes. What cannot be read changes nothing.
+async fn reload_at(
+    mut hangup: Signal,
+    reload: Reload,
+    mut tenancy: Tenancy,
+    scheduler: Addr<SchedulerActor>,
+) {
+    while hangup.recv().await.is_some() {
+        match reload() {
+            Ok(config) => {
+                let (policies, directory) = tenancy.read_again(&config);
+                // The scheduler first: requests of a new tenant find its limits in place.
+                scheduler.do_send(SchedulerCommand::Configure(policies));
+                tenancy.publish(directory);
+            }
+            Err(error) => tracing::error!("the configuration stays as it is: {error:#}"),
+        }
+    }
 }
 
 /// What a model is made of beside its weights.
@@ -119,7 +155,16 @@ impl Company {
     /// Starts scheduler, supervisor and executor, which begins to load the model.
     pub(crate) fn start(config: &Config) -> Result<Self> {
         let load = load_request(config)?;
-        let queue = SchedulerBounds { max_queued: config.scheduler.max_queued };
+        let queue = SchedulerBounds {
+            max_queued: config.scheduler.max_queued,
+            cache: match config.cache.share {
+                Share::Tenant => CacheShare::Tenant,
+                Share::Server => CacheShare::Server,
+                Share::Off => CacheShare::Off,
+            },
+            cache_key: u128::from(http::entropy()) << 64 | u128::from(http::entropy()),
+            ..SchedulerBounds::default()
+        };
         // A thread of its own: a step's bookkeeping never waits for HTTP.
         let scheduler =
             SchedulerActor::start_in_arbiter(&Arbiter::new().handle(), move |_| SchedulerActor::new(queue));

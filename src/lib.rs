@@ -8,3 +8,4 @@ pub mod http;
 pub mod local;
 mod logging;
 mod progress;
+mod tenancy;

@@ -9,7 +9,9 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use troupe_actors::scheduler::SchedulerActor;
-use troupe_actors::session::{CHANNEL, End, Output, Part, Piece, Session, SessionRequest, reason_name};
+use troupe_actors::session::{
+    Admission, CHANNEL, End, Output, Part, Piece, Session, SessionRequest, reason_name,
+};
 use troupe_actors::template::Ending;
 use troupe_actors::tokenizer::AddSpecial;
 use troupe_actors::tokenizer_pool::{EncodeChat, EncodeText};
@@ -199,6 +201,7 @@ impl Local {
             max_tokens: options.max_tokens.unwrap_or(limit - length),
             stop_tokens: card.defaults.eos_token_ids.clone(),
             stop: options.stop.clone(),
+            admission: Admission::default(),
         })
     }
 }

@@ -47,6 +47,7 @@ const REQUESTS_CANCELLED: &str = "troupe_requests_cancelled_total";
 const TTFT: &str = "troupe_time_to_first_token_seconds";
 const ITL: &str = "troupe_inter_token_latency_seconds";
 const E2E: &str = "troupe_e2e_request_latency_seconds";
+const CACHED_TOKENS: &str = "troupe_prefix_cache_hit_tokens_total";
 const QUEUE_TIME: &str = "troupe_request_queue_time_seconds";
 const REQUEST_PROMPT: &str = "troupe_request_prompt_tokens";
 const REQUEST_GENERATION: &str = "troupe_request_generation_tokens";
@@ -62,6 +63,7 @@ const TABLE: &[(&str, Kind, &str)] = &[
     (REQUESTS_RUNNING, Kind::Gauge, "Sequences that hold a slot of the running batch."),
     (REQUESTS_WAITING, Kind::Gauge, "Sequences that wait in the queue."),
     (KV_USAGE, Kind::Gauge, "Part of the KV blocks that sequences hold, from 0 to 1."),
+    (CACHED_TOKENS, Kind::Counter, "Prompt tokens whose keys and values were found in the cache."),
     (PREEMPTIONS, Kind::Counter, "Sequences that gave up their KV blocks and were computed again."),
     (PROMPT_TOKENS, Kind::Counter, "Prompt tokens of the sequences that gave a token."),
     (GENERATION_TOKENS, Kind::Counter, "Tokens generated."),
@@ -161,6 +163,11 @@ pub fn queue_time(waited: Duration) {
     histogram!(QUEUE_TIME).record(waited);
 }
 
+/// A sequence started with so many tokens of its prompt found in the cache.
+pub fn cached_tokens(count: u32) {
+    counter!(CACHED_TOKENS).increment(u64::from(count));
+}
+
 /// A step took this long from submission to outcome.
 pub fn step(took: Duration) {
     histogram!(STEP_TIME).record(took);
@@ -246,6 +253,7 @@ mod tests {
             scheduler_gauges(&SchedulerStatus { blocks_free: 3, blocks_total: 4, ..Default::default() });
             engine_memory(&GpuStats::default());
             preemption();
+            cached_tokens(3);
             queue_time(Duration::from_millis(1));
             step(Duration::from_millis(1));
             first_token(5, Duration::from_millis(1));

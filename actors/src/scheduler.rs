@@ -9,10 +9,13 @@ use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 use troupe_protocol::{
     EngineLimits, Fault, GpuCommand, GpuEvent, NewSequence, RejectReason, SequenceEvent, SequenceId, StepId,
+    TenantPolicy,
 };
 use troupe_scheduler::{Effect, Effects, Event, Scheduler, Timestamp};
 
-pub use troupe_scheduler::Config;
+pub use troupe_scheduler::{
+    CacheShare, Config, PhaseStatus, Preemption, SequenceStatus, Status, TenantStatus, TenantTotals,
+};
 
 use crate::metrics;
 use crate::session::SessionEvent;
@@ -53,6 +56,8 @@ pub enum SchedulerCommand {
     },
     /// The executor is gone. Sequences wait for the next one.
     ExecutorLost,
+    /// Tenants have these shares and limits from now on; running sequences go on.
+    Configure(Vec<TenantPolicy>),
     /// Take nothing new; finish what was taken.
     Drain,
     /// End everything now.
@@ -74,6 +79,11 @@ pub struct AwaitIdle;
 #[rtype(result = "SchedulerStatus")]
 pub struct Observe;
 
+/// Asks for everything that the core can tell; nothing before the first executor is ready.
+#[derive(Message)]
+#[rtype(result = "Option<Status>")]
+pub struct Inspect;
+
 /// The scheduler's state in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, MessageResponse)]
 pub struct SchedulerStatus {
@@ -85,8 +95,10 @@ pub struct SchedulerStatus {
     pub num_waiting: u32,
     /// Sequences that hold a slot.
     pub num_running: u32,
-    /// KV blocks that no sequence holds.
+    /// KV blocks that no sequence holds, those with contents that may be found again included.
     pub blocks_free: u32,
+    /// Of these, those with contents.
+    pub blocks_cached: u32,
     /// KV blocks in all.
     pub blocks_total: u32,
     /// Steps completed.
@@ -107,6 +119,10 @@ pub struct SchedulerActor {
     draining: bool,
     idle_waiters: Vec<oneshot::Sender<()>>,
     steps: u64,
+    /// Of all tenants, as they were told last.
+    policies: Vec<TenantPolicy>,
+    /// The deadline that a timer is set for.
+    alarm: Option<(Timestamp, SpawnHandle)>,
 }
 
 impl SchedulerActor {
@@ -122,6 +138,8 @@ impl SchedulerActor {
             draining: false,
             idle_waiters: Vec::new(),
             steps: 0,
+            policies: Vec::new(),
+            alarm: None,
         }
     }
 
@@ -167,7 +185,12 @@ impl SchedulerActor {
     fn perform(&mut self, effects: Effects) {
         for effect in effects {
             match effect {
-                Effect::Started { queue_time, .. } => metrics::queue_time(Duration::from_micros(queue_time)),
+                Effect::Accept { sequence, rates } => self.tell(sequence, SequenceEvent::Accepted(rates)),
+                Effect::Started { sequence, queue_time, cached_tokens } => {
+                    metrics::queue_time(Duration::from_micros(queue_time));
+                    metrics::cached_tokens(cached_tokens);
+                    self.tell(sequence, SequenceEvent::Started { cached_tokens });
+                }
                 Effect::Preempted { sequence } => {
                     tracing::debug!(%sequence, "preempted");
                     metrics::preemption();
@@ -180,7 +203,12 @@ impl SchedulerActor {
                     self.tell_last(sequence, SequenceEvent::Rejected(reason));
                 }
                 Effect::Fail { sequence, fault } => {
-                    tracing::error!(%sequence, %fault, "failed");
+                    // A deadline is the client's own; everything else is ours.
+                    if matches!(fault, Fault::DeadlineExceeded { .. }) {
+                        tracing::debug!(%sequence, %fault, "ended");
+                    } else {
+                        tracing::error!(%sequence, %fault, "failed");
+                    }
                     self.tell_last(sequence, SequenceEvent::Failed(fault));
                 }
             }
@@ -207,7 +235,8 @@ impl SchedulerActor {
             draining: self.draining,
             num_waiting: counts.waiting,
             num_running: counts.running,
-            blocks_free: counts.blocks_free,
+            blocks_free: counts.blocks.free + counts.blocks.cached,
+            blocks_cached: counts.blocks.cached,
             blocks_total: counts.blocks_total,
             steps: self.steps,
         }
@@ -228,6 +257,7 @@ impl SchedulerActor {
             return self.book(Event::ExecutorReady(limits));
         }
         self.core = Some(Scheduler::new(self.config, limits));
+        self.book(Event::TenantsConfigured(self.policies.clone()));
         if self.draining {
             self.book(Event::DrainStarted);
         }
@@ -240,6 +270,30 @@ impl SchedulerActor {
             self.tell_last(id, SequenceEvent::Failed(fault.clone()));
             self.book(Event::Cancelled(id));
         }
+    }
+
+    fn configure(&mut self, policies: Vec<TenantPolicy>) {
+        self.policies.clone_from(&policies);
+        self.book(Event::TenantsConfigured(policies));
+    }
+
+    /// Sets the one timer for the core's next deadline. Without one, nothing wakes an idle server.
+    fn set_alarm(&mut self, ctx: &mut Context<Self>) {
+        let due = self.core.as_ref().and_then(Scheduler::next_deadline);
+        if self.alarm.map(|(set, _)| set) == due {
+            return;
+        }
+        if let Some((_, timer)) = self.alarm.take() {
+            ctx.cancel_future(timer);
+        }
+        let Some(due) = due else { return };
+        let left = Duration::from_micros(due.0.saturating_sub(self.now().0));
+        let timer = ctx.run_later(left, |scheduler, ctx| {
+            scheduler.alarm = None;
+            scheduler.book(Event::TimePassed);
+            scheduler.set_alarm(ctx);
+        });
+        self.alarm = Some((due, timer));
     }
 
     fn step_ended(&mut self, step: StepId) {
@@ -262,7 +316,7 @@ impl Actor for SchedulerActor {
 impl Handler<SchedulerCommand> for SchedulerActor {
     type Result = ();
 
-    fn handle(&mut self, command: SchedulerCommand, _: &mut Self::Context) {
+    fn handle(&mut self, command: SchedulerCommand, ctx: &mut Self::Context) {
         match command {
             SchedulerCommand::Admit { sequence, events } => self.admit(sequence, events),
             SchedulerCommand::Grant { sequence, tokens } => {
@@ -282,15 +336,17 @@ impl Handler<SchedulerCommand> for SchedulerActor {
                 self.draining = true;
                 self.book(Event::DrainStarted);
             }
+            SchedulerCommand::Configure(policies) => self.configure(policies),
             SchedulerCommand::Abandon(fault) => self.abandon(&fault),
         }
+        self.set_alarm(ctx);
     }
 }
 
 impl Handler<ExecutorEvent> for SchedulerActor {
     type Result = ();
 
-    fn handle(&mut self, ExecutorEvent(event): ExecutorEvent, _: &mut Self::Context) {
+    fn handle(&mut self, ExecutorEvent(event): ExecutorEvent, ctx: &mut Self::Context) {
         match event {
             GpuEvent::StepDone(outcome) => {
                 self.step_ended(outcome.step);
@@ -303,6 +359,7 @@ impl Handler<ExecutorEvent> for SchedulerActor {
             }
             other => tracing::error!(?other, "an event that is not the scheduler's"),
         }
+        self.set_alarm(ctx);
     }
 }
 
@@ -326,5 +383,14 @@ impl Handler<Observe> for SchedulerActor {
 
     fn handle(&mut self, _: Observe, _: &mut Self::Context) -> Self::Result {
         self.status()
+    }
+}
+
+impl Handler<Inspect> for SchedulerActor {
+    type Result = Option<Status>;
+
+    fn handle(&mut self, _: Inspect, _: &mut Self::Context) -> Self::Result {
+        let now = self.now();
+        self.core.as_mut().map(|core| core.status(now))
     }
 }

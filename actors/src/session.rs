@@ -17,7 +17,9 @@ use std::time::Instant;
 
 use actix::prelude::*;
 use tokio::sync::mpsc::{self, error::TrySendError};
-use troupe_protocol::{Fault, NewSequence, SamplingParams, SequenceEvent, SequenceId, TenantId, TokenId};
+use troupe_protocol::{
+    Fault, NewSequence, Priority, SamplingParams, SequenceEvent, SequenceId, TenantId, TokenId,
+};
 
 use crate::metrics;
 use crate::scheduler::SchedulerCommand;
@@ -53,6 +55,27 @@ pub struct SessionRequest {
     pub stop_tokens: Vec<TokenId>,
     /// Strings that end the text and are not part of it.
     pub stop: Vec<String>,
+    /// Who asks, and how.
+    pub admission: Admission,
+}
+
+/// What the scheduler needs to know of a request besides its tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// How urgent it is among its tenant's.
+    pub priority: Priority,
+    /// Microseconds after which nobody wants it any more.
+    pub timeout: Option<u64>,
+    /// Blocks are shared only between requests of the same salt.
+    pub cache_salt: u64,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self { tenant: TenantId::ANONYMOUS, priority: Priority::Normal, timeout: None, cache_salt: 0 }
+    }
 }
 
 /// The session actor.
@@ -98,18 +121,22 @@ impl Session {
             prompt_tokens: request.prompt.len() as u32,
             sequence: Some(NewSequence {
                 id,
-                tenant: TenantId::ANONYMOUS,
+                tenant: request.admission.tenant,
                 prompt: request.prompt,
                 sampling: request.sampling,
                 max_tokens: request.max_tokens,
                 stop_tokens: request.stop_tokens,
                 credit: CREDIT,
+                priority: request.admission.priority,
+                timeout: request.admission.timeout,
+                cache_salt: request.admission.cache_salt,
             }),
             admitted: Instant::now(),
             last_token: None,
         };
         Self::create(|ctx| {
-            ctx.set_mailbox_capacity(CREDIT as usize + 1);
+            // Tokens, acceptance and start before them, and the end after them.
+            ctx.set_mailbox_capacity(CREDIT as usize + 3);
             session
         });
     }
@@ -123,7 +150,7 @@ impl Session {
                     Some(before) => metrics::next_token(now - before),
                 }
             }
-            SequenceEvent::Finished { .. } => {}
+            SequenceEvent::Accepted(_) | SequenceEvent::Started { .. } | SequenceEvent::Finished { .. } => {}
             SequenceEvent::Rejected(_) => metrics::rejected(),
             SequenceEvent::Failed(_) => metrics::failed(),
         }
@@ -201,8 +228,11 @@ impl Handler<SessionEvent> for Session {
         }
         self.record(&event);
         match event {
+            SequenceEvent::Accepted(_) | SequenceEvent::Started { .. } => {}
             SequenceEvent::Token(_) => self.spent += 1,
-            _ => self.settled = true,
+            SequenceEvent::Finished { .. } | SequenceEvent::Rejected(_) | SequenceEvent::Failed(_) => {
+                self.settled = true;
+            }
         }
         self.backlog.extend(self.state.push(event));
         if self.state.is_over() {

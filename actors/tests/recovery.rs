@@ -14,7 +14,7 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_protocol::gpu::{DATA_LANE, URGENT_LANE};
 use troupe_protocol::{
     CpuOptions, DeviceChoice, EngineInfo, EngineLimits, Fault, FinishReason, GpuCommand, GpuEvent,
-    KvCacheDtype, LoadRequest, NewSequence, RowOutcome, RowOutput, SampledToken, SamplingParams,
+    KvCacheDtype, LoadRequest, NewSequence, Priority, RowOutcome, RowOutput, SampledToken, SamplingParams,
     SequenceEvent, SequenceId, StepOutcome, TenantId, WeightDtype,
 };
 
@@ -127,7 +127,7 @@ fn company(lives: &'static [u32]) -> World {
         let number = count.fetch_add(1, Ordering::SeqCst) as usize;
         Puppet::start(sink, lives[number.min(lives.len() - 1)])
     };
-    let scheduler = SchedulerActor::new(Config { max_queued: 16 }).start();
+    let scheduler = SchedulerActor::new(Config { max_queued: 16, ..Config::default() }).start();
     let (supervisor, engine) = Supervisor::new(Box::new(start), load, scheduler.clone());
     World { scheduler, supervisor: supervisor.start(), engine, started }
 }
@@ -146,6 +146,9 @@ impl World {
             sampling: SamplingParams::greedy(),
             max_tokens: TOKENS,
             stop_tokens: vec![],
+            priority: Priority::Normal,
+            timeout: None,
+            cache_salt: 0,
             credit: 1000,
         };
         let events = Ear(sender).start().recipient();
@@ -159,6 +162,7 @@ async fn hear(mut ear: mpsc::UnboundedReceiver<SequenceEvent>) -> (Vec<u32>, Seq
     let mut tokens = Vec::new();
     loop {
         match ear.recv().await.unwrap() {
+            SequenceEvent::Accepted(_) | SequenceEvent::Started { .. } => {}
             SequenceEvent::Token(token) => tokens.push(token.id),
             end => return (tokens, end),
         }

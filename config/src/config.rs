@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ConfigError, OptionSpec};
+use crate::{ConfigError, KeyDigest, OPTIONS, OptionSpec, TenantConfig};
 
 /// A whole, checked configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,10 +20,17 @@ pub struct Config {
     pub cpu: CpuConfig,
     /// Admission.
     pub scheduler: SchedulerConfig,
+    /// The prefix cache.
+    pub cache: CacheConfig,
     /// The tokenizer pool.
     pub tokenizer: TokenizerConfig,
     /// Log lines.
     pub log: LogConfig,
+    /// What operators see.
+    pub admin: AdminConfig,
+    /// Who is served, by name. They are no options: only a file can hold them.
+    #[serde(skip)]
+    pub tenants: Vec<TenantConfig>,
 }
 
 /// What is served.
@@ -94,6 +101,22 @@ pub struct CpuConfig {
 pub struct SchedulerConfig {
     /// The most sequences that wait.
     pub max_queued: u32,
+}
+
+/// The prefix cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Who may use what was computed for another.
+    pub share: CacheShare,
+}
+
+/// What operators see.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminConfig {
+    /// Of the key that opens `/admin`; `None` keeps it shut.
+    pub key_sha256: Option<KeyDigest>,
 }
 
 /// The tokenizer pool.
@@ -191,6 +214,28 @@ choice! {
     }
 }
 choice! {
+    /// Who may use the keys and values that were computed for another's prompt.
+    CacheShare {
+        /// Requests of the same tenant.
+        Tenant = "tenant",
+        /// Everybody.
+        Server = "server",
+        /// Nobody.
+        Off = "off",
+    }
+}
+choice! {
+    /// How urgent a request is among those of its tenant.
+    Priority {
+        /// Somebody waits for it.
+        Interactive = "interactive",
+        /// As it comes.
+        Normal = "normal",
+        /// Whenever there is room.
+        Batch = "batch",
+    }
+}
+choice! {
     /// How serious a message is, most serious first.
     LogLevel {
         /// Something failed.
@@ -232,6 +277,17 @@ impl Config {
         })
     }
 
+    /// Keys of the options that differ from `other`'s, in the order of the table. Tenants are no options.
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let trees = [self, other].map(|config| toml::Table::try_from(config).unwrap_or_default());
+        let value = |tree: &toml::Table, option: &OptionSpec| {
+            let (section, name) = option.section_and_name();
+            tree.get(section)?.get(name).cloned()
+        };
+        let differing = OPTIONS.iter().filter(|option| value(&trees[0], option) != value(&trees[1], option));
+        differing.map(|option| option.key).collect()
+    }
+
     /// The name under which the model is served: `model.id`, else its folder's or file's name without `.gguf`.
     pub fn model_id(&self) -> String {
         if let Some(id) = &self.model.id {
@@ -268,6 +324,7 @@ mod tests {
         config.engine.max_num_batched_tokens = Some(1);
         config.engine.kv_cache_memory = Some(1);
         config.cpu.threads = Some(1);
+        config.admin.key_sha256 = Some(KeyDigest([1; 32]));
         config
     }
 
@@ -299,6 +356,10 @@ mod tests {
                     &[CpuActivations::Auto, CpuActivations::Int8, CpuActivations::Int16, CpuActivations::F32],
                     CpuActivations::as_str,
                 ),
+            ),
+            (
+                "cache.share",
+                words(&[CacheShare::Tenant, CacheShare::Server, CacheShare::Off], CacheShare::as_str),
             ),
             ("log.format", words(&[LogFormat::Text, LogFormat::Json], LogFormat::as_str)),
             (

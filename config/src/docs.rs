@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::{DefaultValue, Kind, OPTIONS, OptionSpec, SECTIONS, Section};
+use crate::table::EXAMPLE_DIGEST;
+use crate::{DefaultValue, Kind, OPTIONS, OptionSpec, SECTIONS, Section, TENANT_FIELDS};
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -35,6 +36,34 @@ const TOGETHER: &str = "
 - No name in `model.aliases` is also `model.id`.
 ";
 
+const TENANTS: &str = "
+## Tenants `[[tenants]]`
+
+Whom the server serves, and how much of it is theirs: any number of tables, each with a name of its own. They can be set
+in the file only.
+
+```toml
+[[tenants]]
+name = \"research\"
+api_keys_sha256 = [\"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"]
+weight = 3
+tokens_per_minute = 200000
+```
+
+The file holds digests, not keys. `openssl rand -hex 32` makes a key, and `printf %s KEY | sha256sum` its digest (the one
+above is that of `secret`; macOS has `shasum -a 256`). A client sends its key as `Authorization: Bearer KEY` or
+`x-api-key: KEY`.
+
+- If no tenant has a key, no key is asked for: everybody is the tenant `anonymous`.
+- If one has, a request without a key is answered with 401, unless a tenant named `anonymous` is configured: then it is
+  that tenant's. A key that is nobody's is answered with 401 in any case.
+- `/health`, `/ready` and `/metrics` need no key.
+
+SIGHUP makes the server read its configuration again. Tenants and `admin.key_sha256` change at once, and running answers
+go on; any other option that changed is named in the log, and needs a restart. A configuration that cannot be read changes
+nothing.
+";
+
 /// `docs/configuration.md`.
 pub fn markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
@@ -46,8 +75,14 @@ pub fn markdown() -> String {
             let _ = writeln!(page, "- Flag: {short}`--{} {}`", option.flag, option.kind.metavar());
             let _ = writeln!(page, "- Variable: `{}`", option.variable());
             let _ = writeln!(page, "- Takes: {}", option.kind.describe());
-            let _ = writeln!(page, "- Default: {}", default_words(option));
+            let _ = writeln!(page, "- Default: {}", default_words(option.default));
         }
+    }
+    page += TENANTS;
+    for field in TENANT_FIELDS {
+        let _ = write!(page, "\n### `tenants.{}`\n\n{}.\n\n", field.name, field.help);
+        let _ = writeln!(page, "- Takes: {}", field.kind.describe());
+        let _ = writeln!(page, "- Default: {}", default_words(field.default));
     }
     page + TOGETHER
 }
@@ -63,8 +98,16 @@ pub fn example() -> String {
             if let DefaultValue::Unset(words, _) = option.default {
                 let _ = writeln!(file, "# Unset: {words}.");
             }
-            let _ = writeln!(file, "#{name} = {}", toml_value(option));
+            let _ = writeln!(file, "#{name} = {}", toml_value(option.kind, option.default));
         }
+    }
+    file += "\n# Any number of these, each with another name.\n#[[tenants]]\n";
+    for field in TENANT_FIELDS {
+        let _ = writeln!(file, "# {}.", field.help);
+        if let DefaultValue::Unset(words, _) = field.default {
+            let _ = writeln!(file, "# Unset: {words}.");
+        }
+        let _ = writeln!(file, "#{} = {}", field.name, toml_value(field.kind, field.default));
     }
     file
 }
@@ -74,8 +117,8 @@ fn of(section: &Section) -> impl Iterator<Item = &'static OptionSpec> {
     OPTIONS.iter().filter(move |option| option.section_and_name().0 == name)
 }
 
-fn default_words(option: &OptionSpec) -> String {
-    match option.default {
+fn default_words(default: DefaultValue) -> String {
+    match default {
         DefaultValue::Value("") => "none".to_owned(),
         DefaultValue::Value(text) => format!("`{text}`"),
         DefaultValue::Unset(words, _) => words.to_owned(),
@@ -83,11 +126,12 @@ fn default_words(option: &OptionSpec) -> String {
 }
 
 /// The default as TOML, or a value that shows the form of an option without one.
-fn toml_value(option: &OptionSpec) -> String {
-    let (DefaultValue::Value(text) | DefaultValue::Unset(_, text)) = option.default;
-    match option.kind {
+fn toml_value(kind: Kind, default: DefaultValue) -> String {
+    let (DefaultValue::Value(text) | DefaultValue::Unset(_, text)) = default;
+    match kind {
         Kind::Integer { .. } | Kind::PowerOfTwo { .. } => text.to_owned(),
         Kind::TextList => "[]".to_owned(),
-        Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Size { .. } => format!("\"{text}\""),
+        Kind::DigestList => format!("[\"{EXAMPLE_DIGEST}\"]"),
+        Kind::Text | Kind::Path | Kind::Choice(_) | Kind::Size { .. } | Kind::Digest => format!("\"{text}\""),
     }
 }

@@ -89,6 +89,30 @@ pub enum ConfigError {
         /// What is wrong, with the value and the bound.
         reason: String,
     },
+    /// A tenant's option does not take this value.
+    #[error("tenant {tenant}: {key} ({origin}): {reason}")]
+    Tenant {
+        /// Its name in backticks, or its place if it has none.
+        tenant: String,
+        /// The option.
+        key: &'static str,
+        /// Where it was set.
+        origin: Origin,
+        /// What is wrong, with the value and the bound.
+        reason: String,
+    },
+    /// Tenants have no such option.
+    #[error("{origin}: tenant {tenant} has no option `{key}`{}", did_you_mean(.nearest.as_deref()))]
+    UnknownTenantKey {
+        /// Its name in backticks, or its place if it has none.
+        tenant: String,
+        /// What was written.
+        key: String,
+        /// Where.
+        origin: Origin,
+        /// The option that looks most like it.
+        nearest: Option<String>,
+    },
     /// Two options do not go together.
     #[error("{} {reason} {}", .options[0], .options[1])]
     Conflict {

@@ -7,41 +7,54 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use crate::layer::Setting;
 use crate::suggest::nearest;
-use crate::{ConfigError, OPTIONS, OptionSpec, Origin, SECTIONS};
+use crate::{ConfigError, OPTIONS, OptionSpec, Origin, SECTIONS, TenantConfig, tenants};
 
-/// Settings of the file at `path`.
-pub(crate) fn read(path: &Path) -> Result<Vec<Setting>, ConfigError> {
+/// What a file says.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) settings: Vec<Setting>,
+    pub(crate) tenants: Vec<TenantConfig>,
+}
+
+/// What the file at `path` says.
+pub(crate) fn read(path: &Path) -> Result<Contents, ConfigError> {
     let name = path.display().to_string();
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: name.clone(), source })?;
-    Source { name, text: &text }.settings()
+    Source { name, text: &text }.contents()
 }
 
-struct Source<'a> {
+pub(crate) struct Source<'a> {
     name: String,
     text: &'a str,
 }
 
 impl Source<'_> {
-    fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
+    fn contents(&self) -> Result<Contents, ConfigError> {
         let root = DeTable::parse(self.text).map_err(|error| ConfigError::Syntax {
             origin: self.origin(error.span().map_or(0, |span| span.start)),
             message: error.message().to_owned(),
         })?;
-        let mut settings = Vec::new();
+        let mut contents = Contents::default();
         for (section, value) in root.get_ref() {
+            if section.get_ref() == tenants::SECTION {
+                contents.tenants = tenants::read(self, value)?;
+                continue;
+            }
             let DeValue::Table(fields) = value.get_ref() else {
-                return Err(self.unknown(section, section.get_ref(), nearest_name(section.get_ref())));
+                let name = section.get_ref();
+                let near = nearest_name(name).or_else(|| nearest(name, [tenants::SECTION]));
+                return Err(self.unknown(section, name, near));
             };
-            let names = || SECTIONS.iter().map(|s| s.name);
+            let names = || SECTIONS.iter().map(|s| s.name).chain([tenants::SECTION]);
             if !names().any(|name| name == section.get_ref()) {
                 return Err(self.unknown(section, section.get_ref(), nearest(section.get_ref(), names())));
             }
             for (name, value) in fields {
-                settings.push(self.setting(section.get_ref(), name, value)?);
+                contents.settings.push(self.setting(section.get_ref(), name, value)?);
             }
         }
-        Ok(settings)
+        Ok(contents)
     }
 
     fn setting(
@@ -69,7 +82,7 @@ impl Source<'_> {
         }
     }
 
-    fn origin(&self, offset: usize) -> Origin {
+    pub(crate) fn origin(&self, offset: usize) -> Origin {
         let before = self.text.get(..offset).unwrap_or(self.text);
         Origin::File { path: self.name.clone(), line: before.matches('\n').count() + 1 }
     }

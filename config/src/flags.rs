@@ -35,11 +35,11 @@ fn arg(option: &'static OptionSpec) -> Arg {
         arg = arg.short(short);
     }
     match option.kind {
-        Kind::TextList => arg.action(ArgAction::Append),
+        Kind::TextList | Kind::DigestList => arg.action(ArgAction::Append),
         Kind::Choice(words) => arg.value_parser(PossibleValuesParser::new(words)).hide_possible_values(false),
         // A negative number is refused by its name, not taken for an unknown flag.
         Kind::Integer { .. } | Kind::PowerOfTwo { .. } => arg.allow_negative_numbers(true),
-        Kind::Text | Kind::Path | Kind::Size { .. } => arg,
+        Kind::Text | Kind::Path | Kind::Size { .. } | Kind::Digest => arg,
     }
 }
 

@@ -3,7 +3,7 @@
 use toml::Value;
 use toml::de::DeValue;
 
-use crate::parse_size;
+use crate::{KeyDigest, parse_size};
 
 /// What values an option takes. Each becomes a [`toml::Value`] of one type, whichever layer it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ pub enum Kind {
         /// The most.
         max: u64,
     },
+    /// The SHA-256 of a key in 64 hexadecimal digits.
+    Digest,
+    /// Any number of them; in one text, they are separated by commas.
+    DigestList,
 }
 
 impl Kind {
@@ -46,6 +50,7 @@ impl Kind {
             Self::Choice(_) => "WORD",
             Self::Integer { .. } | Self::PowerOfTwo { .. } => "N",
             Self::Size { .. } => "SIZE",
+            Self::Digest | Self::DigestList => "SHA256",
         }
     }
 
@@ -60,6 +65,8 @@ impl Kind {
             Self::Integer { min, max } => format!("whole number from {min} to {max}"),
             Self::PowerOfTwo { max } => format!("power of two up to {max}"),
             Self::Size { .. } => "size in bytes, or text such as `\"512MiB\"`, `\"4.1GB\"`".to_owned(),
+            Self::Digest => "64 hexadecimal digits".to_owned(),
+            Self::DigestList => "list of texts of 64 hexadecimal digits".to_owned(),
         }
     }
 
@@ -67,10 +74,9 @@ impl Kind {
     pub(crate) fn parse_text(&self, text: &str) -> Result<Value, String> {
         match *self {
             Self::Text | Self::Path => not_empty(text),
-            Self::TextList => {
-                let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                Ok(Value::Array(parts.map(Value::from).collect()))
-            }
+            Self::TextList => Ok(Value::Array(parts(text).map(Value::from).collect())),
+            Self::Digest => digest(text),
+            Self::DigestList => Ok(Value::Array(parts(text).map(digest).collect::<Result<_, _>>()?)),
             Self::Choice(words) => one_of(words, text),
             Self::Integer { min, max } => within(integer_text(text)?, min, max),
             Self::PowerOfTwo { max } => power_of_two(integer_text(text)?, max),
@@ -81,12 +87,14 @@ impl Kind {
     /// Reads a value from a TOML file. The error is the reason alone.
     pub(crate) fn parse_toml(&self, value: &DeValue<'_>) -> Result<Value, String> {
         match (self, value) {
-            (Self::Text | Self::Path | Self::Choice(_) | Self::Size { .. }, DeValue::String(text)) => {
-                self.parse_text(text)
-            }
-            (Self::TextList, DeValue::Array(items)) => {
+            (
+                Self::Text | Self::Path | Self::Choice(_) | Self::Size { .. } | Self::Digest,
+                DeValue::String(text),
+            ) => self.parse_text(text),
+            (Self::TextList | Self::DigestList, DeValue::Array(items)) => {
+                let read = if matches!(self, Self::TextList) { not_empty } else { digest };
                 let texts = items.iter().map(|item| match item.get_ref() {
-                    DeValue::String(text) => not_empty(text),
+                    DeValue::String(text) => read(text),
                     other => Err(format!("an item is {}, not a text", article(other))),
                 });
                 Ok(Value::Array(texts.collect::<Result<_, _>>()?))
@@ -105,15 +113,15 @@ impl Kind {
 
     fn toml_type(&self) -> &'static str {
         match self {
-            Self::Text | Self::Path | Self::Choice(_) => "a text",
-            Self::TextList => "an array of texts",
+            Self::Text | Self::Path | Self::Choice(_) | Self::Digest => "a text",
+            Self::TextList | Self::DigestList => "an array of texts",
             Self::Integer { .. } | Self::PowerOfTwo { .. } => "a whole number",
             Self::Size { .. } => "a number of bytes or a text such as \"512MiB\"",
         }
     }
 }
 
-fn article(value: &DeValue<'_>) -> &'static str {
+pub(crate) fn article(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "a whole number",
@@ -123,6 +131,14 @@ fn article(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
     }
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+fn digest(text: &str) -> Result<Value, String> {
+    text.parse().map(|digest: KeyDigest| Value::from(digest.to_string())).map_err(|error| error.to_string())
 }
 
 fn not_empty(text: &str) -> Result<Value, String> {

@@ -39,11 +39,13 @@ impl Config {
     pub fn load(sources: Sources) -> Result<Self, ConfigError> {
         let from_file = match &sources.file {
             Some(path) => file::read(path)?,
-            None => Vec::new(),
+            None => file::Contents::default(),
         };
-        let layers = [defaults()?, from_file, variables(&sources.variables)?, flags(&sources.flags)?];
+        let layers =
+            [defaults()?, from_file.settings, variables(&sources.variables)?, flags(&sources.flags)?];
         let settings: Settings = layers.into_iter().flatten().map(|s| (s.option.key, s)).collect();
-        let config = typed(&settings)?;
+        let mut config = typed(&settings)?;
+        config.tenants = from_file.tenants;
         check::together(&config, &settings)?;
         Ok(config)
     }

@@ -9,6 +9,7 @@
 
 mod check;
 mod config;
+mod digest;
 pub mod docs;
 mod error;
 mod file;
@@ -18,14 +19,18 @@ mod layer;
 mod size;
 mod suggest;
 mod table;
+mod tenants;
 
 pub use config::{
-    Config, CpuActivations, CpuAffinity, CpuConfig, Device, EngineConfig, KvCacheDtype, LogConfig, LogFormat,
-    LogLevel, ModelConfig, SchedulerConfig, ServerConfig, TokenizerConfig, Weights,
+    AdminConfig, CacheConfig, CacheShare, Config, CpuActivations, CpuAffinity, CpuConfig, Device,
+    EngineConfig, KvCacheDtype, LogConfig, LogFormat, LogLevel, ModelConfig, Priority, SchedulerConfig,
+    ServerConfig, TokenizerConfig, Weights,
 };
+pub use digest::{DigestError, KeyDigest};
 pub use error::{ConfigError, InForce, Origin};
 pub use kind::Kind;
 pub use layer::{Sources, unknown_variables};
 pub use size::{SizeError, parse_size};
 pub use suggest::nearest;
 pub use table::{DefaultValue, OPTIONS, OptionSpec, SECTIONS, Section};
+pub use tenants::{ANONYMOUS, TENANT_FIELDS, TenantConfig, TenantField};

@@ -2,7 +2,7 @@
 //! troupe-config --example pages`.
 
 use crate::Kind;
-use crate::kind::Kind::{Choice, Integer, Path, PowerOfTwo, Size, Text, TextList};
+use crate::kind::Kind::{Choice, Digest, Integer, Path, PowerOfTwo, Size, Text, TextList};
 use DefaultValue::{Unset, Value};
 
 /// One option, as a person may set it.
@@ -47,8 +47,10 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "engine", title: "Engine" },
     Section { name: "cpu", title: "Computing on the CPU" },
     Section { name: "scheduler", title: "Scheduler" },
+    Section { name: "cache", title: "Prefix cache" },
     Section { name: "tokenizer", title: "Tokenizer" },
     Section { name: "log", title: "Logging" },
+    Section { name: "admin", title: "Administration" },
 ];
 
 /// All options, grouped by section in the order of [`SECTIONS`].
@@ -99,6 +101,9 @@ pub const OPTIONS: &[OptionSpec] = &[
     option("scheduler.max_queued", "max-queued", Integer { min: 1, max: 1 << 20 }, Value("256"),
         "Most requests that wait; further ones are answered with 429"),
 
+    option("cache.share", "cache-share", Choice(&["tenant", "server", "off"]), Value("tenant"),
+        "Who may use the keys and values that were computed for a prompt: requests of the same tenant, all, or none"),
+
     option("tokenizer.threads", "tokenizer-threads", Integer { min: 1, max: 256 }, Value("2"),
         "Threads that tokenise prompts and render chat templates"),
 
@@ -106,9 +111,15 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Least serious messages that are written"),
     option("log.format", "log-format", Choice(&["text", "json"]), Value("text"),
         "Shape of log lines"),
+
+    option("admin.key_sha256", "admin-key-sha256", Digest, Unset("/admin is not served", EXAMPLE_DIGEST),
+        "SHA-256 of the key that opens /admin/scheduler"),
 ];
 
-const U32: u64 = u32::MAX as u64;
+/// Of the key `secret`.
+pub(crate) const EXAMPLE_DIGEST: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+
+pub(crate) const U32: u64 = u32::MAX as u64;
 
 const fn option(
     key: &'static str,
@@ -158,7 +169,9 @@ mod tests {
             assert!(keys.insert(option.key), "{} is there twice", option.key);
             assert!(flags.insert(option.flag), "--{} is there twice", option.flag);
             assert!(option.short.is_none_or(|s| shorts.insert(s)), "-{:?} is there twice", option.short);
-            let well_formed = |name: &str, joint| name.chars().all(|c| c.is_ascii_lowercase() || c == joint);
+            let well_formed = |name: &str, joint| {
+                name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == joint)
+            };
             assert!(well_formed(option.flag, '-'), "--{}", option.flag);
             assert!(well_formed(option.section_and_name().1, '_'), "{}", option.key);
         }

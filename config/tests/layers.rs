@@ -39,6 +39,7 @@ fn every_option_is_read_from_its_variable() {
         let text = match option.kind {
             troupe_config::Kind::Choice(words) => words[words.len() - 1],
             troupe_config::Kind::Size { .. } => "3MiB",
+            troupe_config::Kind::Digest => &"3a".repeat(32),
             _ => "64",
         };
         let config = load("", &[(&option.variable(), text)], &[]).unwrap();

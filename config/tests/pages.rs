@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use troupe_config::{Config, OPTIONS, Sources, docs};
+use troupe_config::{Config, OPTIONS, Sources, TENANT_FIELDS, docs};
 
 const REMEDY: &str = "is out of date: run `cargo run -p troupe-config --example pages`";
 
@@ -33,8 +33,9 @@ fn the_example_changes_nothing_as_it_comes_and_sets_every_key_uncommented() {
     let keys = |line: &str| line.starts_with('#') && !line.starts_with("# ");
     let uncommented: Vec<&str> =
         docs::example().leak().lines().map(|l| if keys(l) { &l[1..] } else { l }).collect();
-    assert_eq!(uncommented.iter().filter(|l| l.contains(" = ")).count(), OPTIONS.len());
+    assert_eq!(uncommented.iter().filter(|l| l.contains(" = ")).count(), OPTIONS.len() + TENANT_FIELDS.len());
     let config = load(&uncommented.join("\n"));
     assert_eq!(config.engine.kv_cache_memory, Some(512 << 20));
     assert_eq!(config.model.path.as_deref(), Some(Path::new("models/my-model")));
+    assert_eq!(config.tenants[0].requests_per_minute, Some(60));
 }

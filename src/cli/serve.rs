@@ -17,5 +17,7 @@ pub(super) fn command() -> Command {
 }
 
 pub(super) fn run(matches: &ArgMatches) -> Result<()> {
-    crate::boot::serve(configuration::load_with_model(matches)?)
+    let matches = matches.clone();
+    let load = move || configuration::load_with_model(&matches);
+    crate::boot::serve(load()?, Box::new(load))
 }

@@ -9,6 +9,7 @@ use super::error::ApiError;
 use super::generate::{self, entropy};
 use super::request_body::read_object;
 use super::state::AppState;
+use super::tenants::Caller;
 use super::tokenize::encode_conversation;
 
 /// Reads, encodes, generates, answers.
@@ -16,10 +17,13 @@ pub(super) async fn handle(
     request: HttpRequest,
     payload: web::Payload,
     state: web::Data<AppState>,
+    Caller(tenant): Caller,
 ) -> Result<HttpResponse, ApiError> {
     let fields = read_object(&request, payload, state.body_limit).await?;
     let served = state.served()?;
-    let ChatRequest { conversation, generation } = chat_request::read(fields, &served.card, entropy())?;
+    let ChatRequest { conversation, mut generation } =
+        chat_request::read(fields, &served.card, &tenant, entropy())?;
+    tenant.sign(&mut generation.admission);
     let prompt = encode_conversation(served, conversation).await?;
     let running = generate::start(&state, served, vec![prompt], &generation, "messages")?;
     let shape = ChatAnswer {

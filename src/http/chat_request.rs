@@ -8,6 +8,7 @@ use troupe_protocol::sampling::MAX_LOGPROBS;
 use super::error::{ApiError, echo};
 use super::fields::{Fields, Unimplemented, to_list, wrong_type};
 use super::params::{self, Generation};
+use super::tenants::Tenant;
 
 /// The most messages of one conversation.
 pub(super) const MAX_MESSAGES: usize = 4096;
@@ -64,8 +65,13 @@ pub(super) struct Conversation {
 ///
 /// # Errors
 /// The first field that is wrong, by name.
-pub(super) fn read(mut fields: Fields, card: &ModelCard, entropy: u64) -> Result<ChatRequest, ApiError> {
-    params::check_model(&mut fields, card)?;
+pub(super) fn read(
+    mut fields: Fields,
+    card: &ModelCard,
+    tenant: &Tenant,
+    entropy: u64,
+) -> Result<ChatRequest, ApiError> {
+    params::check_model(&mut fields, card, tenant)?;
     let conversation = conversation(&mut fields)?;
     let mut generation = params::read(&mut fields, card, entropy)?;
     generation.sampling.logprobs = logprobs(&mut fields)?;

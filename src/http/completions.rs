@@ -11,6 +11,7 @@ use super::error::ApiError;
 use super::generate::{self, entropy};
 use super::request_body::read_object;
 use super::state::{AppState, Served};
+use super::tenants::Caller;
 use super::{detokenize, tokenize};
 
 /// Reads, encodes, generates, answers.
@@ -18,12 +19,14 @@ pub(super) async fn handle(
     request: HttpRequest,
     payload: web::Payload,
     state: web::Data<AppState>,
+    Caller(tenant): Caller,
 ) -> Result<HttpResponse, ApiError> {
     let fields = read_object(&request, payload, state.body_limit).await?;
     let served = state.served()?;
-    let request = completions_request::read(fields, &served.card, entropy())?;
+    let request = completions_request::read(fields, &served.card, &tenant, entropy())?;
     let echo = if request.echo { echoes(served, &request.prompts).await? } else { Vec::new() };
-    let CompletionRequest { prompts, add, generation, .. } = request;
+    let CompletionRequest { prompts, add, mut generation, .. } = request;
+    tenant.sign(&mut generation.admission);
     let prompts = encode(served, prompts, add).await?;
     let running = generate::start(&state, served, prompts, &generation, "prompt")?;
     let shape = TextAnswer {

@@ -8,6 +8,7 @@ use troupe_protocol::TokenId;
 use super::error::ApiError;
 use super::fields::{Fields, Unimplemented, wrong_type};
 use super::params::{self, Generation, MAX_CHOICES};
+use super::tenants::Tenant;
 use super::tokenize::add_special;
 
 const UNIMPLEMENTED: &[Unimplemented] = &[Unimplemented { name: "suffix", neutral: &["\"\""] }];
@@ -41,9 +42,10 @@ pub(super) enum Prompt {
 pub(super) fn read(
     mut fields: Fields,
     card: &ModelCard,
+    tenant: &Tenant,
     entropy: u64,
 ) -> Result<CompletionRequest, ApiError> {
-    params::check_model(&mut fields, card)?;
+    params::check_model(&mut fields, card, tenant)?;
     let prompts = prompts(fields.required("prompt")?, card.limits.vocab_size)?;
     let mut generation = params::read(&mut fields, card, entropy)?;
     if prompts.len() as u64 * u64::from(generation.choices) > u64::from(MAX_CHOICES) {

@@ -10,6 +10,7 @@ use super::generate::prompt_error;
 use super::params::{check_model, token_ids};
 use super::request_body::read_object;
 use super::state::{AppState, Served};
+use super::tenants::Caller;
 use super::tokenize::pool_is_gone;
 
 /// Decodes tokens.
@@ -17,10 +18,11 @@ pub(super) async fn handle(
     request: HttpRequest,
     payload: web::Payload,
     state: web::Data<AppState>,
+    Caller(tenant): Caller,
 ) -> Result<HttpResponse, ApiError> {
     let mut fields = read_object(&request, payload, state.body_limit).await?;
     let served = state.served()?;
-    check_model(&mut fields, &served.card)?;
+    check_model(&mut fields, &served.card, &tenant)?;
     let tokens = token_ids("tokens", fields.required("tokens")?, served.card.limits.vocab_size)?;
     fields.finish(&[])?;
     let prompt = decode(served, tokens).await?;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use troupe_protocol::{Fault, InvalidParameter, RejectReason};
 
-/// Seconds after which a client that met a full queue may try again.
-const RETRY_AFTER_S: u16 = 1;
+use super::rate_headers;
+
 /// The most characters of a client's own text that an error repeats at once.
 const MAX_ECHO: usize = 100;
 /// The most characters of a message, whatever a template or a library put into it.
@@ -106,6 +106,9 @@ pub(super) enum ApiError {
         /// The template's or the engine's words.
         message: String,
     },
+    /// No key, or one that is nobody's: which of the two is not told.
+    #[error("no valid API key: send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'")]
+    Unauthorized,
     /// No such model.
     #[error("the model '{}' does not exist", echo(.model))]
     ModelNotFound {
@@ -129,6 +132,9 @@ pub(super) enum ApiError {
     /// The scheduler did not take the request at this moment.
     #[error("{0}")]
     Busy(RejectReason),
+    /// The request's time was up; the text is the scheduler's.
+    #[error("{0}")]
+    Timeout(Fault),
     /// The server ended before the answer did.
     #[error("{}", Fault::Shutdown)]
     Shutdown,
@@ -190,7 +196,12 @@ impl ApiError {
             Self::ModelNotFound { .. } => Some("model_not_found"),
             Self::UnknownPath { .. } => Some("unknown_url"),
             Self::BodyTooLarge { .. } => Some("body_too_large"),
-            Self::Busy(RejectReason::QueueFull { .. }) => Some("queue_full"),
+            Self::Unauthorized => Some("invalid_api_key"),
+            Self::Timeout(_) => Some("timeout"),
+            Self::Busy(RejectReason::QueueFull { .. } | RejectReason::TenantQueueFull { .. }) => {
+                Some("queue_full")
+            }
+            Self::Busy(RejectReason::RateLimited { .. }) => Some("rate_limit_exceeded"),
             Self::Busy(RejectReason::Draining) | Self::Shutdown => Some("shutting_down"),
             Self::Busy(_) => Some("model_not_ready"),
             _ => None,
@@ -199,7 +210,9 @@ impl ApiError {
 
     fn kind(&self) -> &'static str {
         match self.status_code() {
+            StatusCode::UNAUTHORIZED => "authentication_error",
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            StatusCode::GATEWAY_TIMEOUT => "timeout_error",
             StatusCode::SERVICE_UNAVAILABLE => "service_unavailable_error",
             status if status.is_server_error() => "server_error",
             _ => "invalid_request_error",
@@ -224,7 +237,11 @@ impl ResponseError for ApiError {
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::ModelNotFound { .. } | Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Busy(RejectReason::QueueFull { .. }) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Busy(reason) if rate_headers::retry_after(reason).is_some() => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::Busy(_) | Self::Shutdown => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
@@ -234,8 +251,9 @@ impl ResponseError for ApiError {
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code()).json(self.to_json());
         match self {
-            Self::Busy(RejectReason::QueueFull { .. }) => {
-                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+            Self::Busy(reason) => rate_headers::insert(response.headers_mut(), reason),
+            Self::Unauthorized => {
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             Self::MethodNotAllowed { allowed, .. } => {
                 response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
@@ -271,6 +289,7 @@ impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Shutdown => Self::Shutdown,
+            late @ Fault::DeadlineExceeded { .. } => Self::Timeout(late),
             broken => Self::internal(broken.to_string()),
         }
     }

@@ -39,6 +39,7 @@ pub(super) fn start(
                 max_tokens,
                 stop_tokens: generation.stop_tokens.clone(),
                 stop: generation.stop.clone(),
+                admission: generation.admission,
             };
             Session::start(request, &served.card.tokenizer, state.scheduler.clone(), client.clone());
             index += 1;

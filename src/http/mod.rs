@@ -4,6 +4,8 @@
 //! shaped for the client by [`answer`] and [`sse`]. Every error leaves in OpenAI's shape ([`error`]). Nothing here
 //! computes, schedules or keeps state between requests.
 
+mod admin;
+mod admission;
 mod answer;
 mod chat;
 mod chat_answer;
@@ -20,11 +22,13 @@ mod metrics;
 mod middleware;
 mod models;
 mod params;
+mod rate_headers;
 mod ready;
 mod request_body;
 mod server;
 mod sse;
 mod state;
+mod tenants;
 mod tokenize;
 
 use actix_web::{HttpRequest, HttpResponse, Resource, ResponseError, Route, guard, web};
@@ -35,6 +39,7 @@ pub(crate) use chat_answer::scored_token;
 pub(crate) use generate::entropy;
 pub use server::{HttpOptions, serve};
 pub use state::{AppState, Served};
+pub use tenants::{Directory, Tenant};
 
 /// Registers every endpoint. Any other path, and any other method, is answered in OpenAI's error shape.
 pub fn configure(config: &mut web::ServiceConfig, state: web::Data<AppState>) {
@@ -49,6 +54,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: web::Data<AppState>) {
         .service(get("/health", read().to(health::handle)))
         .service(get("/ready", read().to(ready::handle)))
         .service(get("/metrics", read().to(metrics::handle)))
+        .service(get("/admin/scheduler", read().to(admin::scheduler)))
         .default_service(web::to(unknown_path));
 }
 

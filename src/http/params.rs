@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 use troupe_actors::model_card::ModelCard;
+use troupe_actors::session::Admission;
 use troupe_protocol::sampling::MAX_LOGPROBS;
 use troupe_protocol::{SamplingParams, TokenId};
 
+use super::admission;
 use super::error::{ApiError, echo};
 use super::fields::{
     Fields, Unimplemented, is_beyond_64_bits, to_list, to_number, to_string, to_u32, wrong_type,
 };
+use super::tenants::Tenant;
 
 /// The most sequences of one request: prompts times choices.
 pub(super) const MAX_CHOICES: u32 = 128;
@@ -36,6 +39,8 @@ pub(super) struct Generation {
     pub(super) stop_tokens: Vec<TokenId>,
     /// Whether and how the answer is streamed.
     pub(super) delivery: Delivery,
+    /// How it wants to be scheduled. Whose it is, the request does not say.
+    pub(super) admission: Admission,
 }
 
 /// Where the draws of a request come from.
@@ -75,7 +80,6 @@ pub(super) enum Delivery {
 pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "allowed_token_ids", neutral: &[] },
     Unimplemented { name: "bad_words", neutral: &["[]"] },
-    Unimplemented { name: "cache_salt", neutral: &[] },
     Unimplemented { name: "detokenize", neutral: &["true"] },
     Unimplemented { name: "guided_choice", neutral: &[] },
     Unimplemented { name: "guided_grammar", neutral: &[] },
@@ -87,7 +91,6 @@ pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "logits_processors", neutral: &[] },
     Unimplemented { name: "metadata", neutral: &["{}"] },
     Unimplemented { name: "min_tokens", neutral: &["0"] },
-    Unimplemented { name: "priority", neutral: &["0"] },
     Unimplemented { name: "prompt_logprobs", neutral: &[] },
     Unimplemented { name: "request_id", neutral: &[] },
     Unimplemented { name: "response_format", neutral: &[r#"{"type":"text"}"#] },
@@ -101,14 +104,17 @@ pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "vllm_xargs", neutral: &[] },
 ];
 
-/// Refuses a model that is not served. No model at all means the one that is.
+/// Refuses a model that is not served, or not to this tenant: it cannot tell one from the other. No model at all means
+/// the one that is served.
 ///
 /// # Errors
 /// [`ApiError::ModelNotFound`], or a wrong type.
-pub(super) fn check_model(fields: &mut Fields, card: &ModelCard) -> Result<(), ApiError> {
-    match fields.string("model")? {
-        Some(model) if !card.answers_to(&model) => Err(ApiError::ModelNotFound { model }),
-        _ => Ok(()),
+pub(super) fn check_model(fields: &mut Fields, card: &ModelCard, tenant: &Tenant) -> Result<(), ApiError> {
+    let model = fields.string("model")?.unwrap_or_else(|| card.id.clone());
+    if card.answers_to(&model) && tenant.may_ask_for(&model) {
+        Ok(())
+    } else {
+        Err(ApiError::ModelNotFound { model })
     }
 }
 
@@ -129,6 +135,7 @@ pub(super) fn read(fields: &mut Fields, card: &ModelCard, entropy: u64) -> Resul
         stop: stop_strings(fields)?,
         stop_tokens: stop_tokens(fields, card)?,
         delivery: delivery(fields)?,
+        admission: admission::read(fields)?,
     })
 }
 

@@ -6,11 +6,12 @@ use actix::{Addr, Recipient};
 use tokio::sync::watch;
 use troupe_actors::metrics::PrometheusHandle;
 use troupe_actors::model_card::ModelCard;
-use troupe_actors::scheduler::{Observe, SchedulerCommand};
+use troupe_actors::scheduler::{Inspect, Observe, SchedulerCommand};
 use troupe_actors::tokenizer_pool::TokenizerPool;
 use troupe_protocol::RejectReason;
 
 use super::error::ApiError;
+use super::tenants::Directory;
 
 /// The model that is served and the pool that encodes for it.
 #[derive(Clone, Debug)]
@@ -28,6 +29,10 @@ pub struct AppState {
     pub scheduler: Recipient<SchedulerCommand>,
     /// Says how the scheduler is.
     pub observe: Recipient<Observe>,
+    /// Says everything that the scheduler knows.
+    pub inspect: Recipient<Inspect>,
+    /// Whom the server serves. Boot replaces it when the configuration is read again.
+    pub tenants: watch::Receiver<Arc<Directory>>,
     /// Set by boot when the model is loaded. Until then the API answers 503.
     pub served: Arc<OnceLock<Served>>,
     /// Renders `/metrics`.
@@ -39,6 +44,11 @@ pub struct AppState {
 }
 
 impl AppState {
+    /// Whom the server serves now.
+    pub(super) fn tenants(&self) -> Arc<Directory> {
+        Arc::clone(&self.tenants.borrow())
+    }
+
     /// The model, once there is one.
     ///
     /// # Errors

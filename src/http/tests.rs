@@ -6,3 +6,4 @@ mod endpoints;
 mod heartbeat;
 mod refusals;
 mod streams;
+mod tenants;

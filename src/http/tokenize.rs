@@ -13,6 +13,7 @@ use super::generate::prompt_error;
 use super::params::check_model;
 use super::request_body::read_object;
 use super::state::{AppState, Served};
+use super::tenants::Caller;
 
 const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "add_special_tokens", neutral: &["false"] },
@@ -26,10 +27,11 @@ pub(super) async fn handle(
     request: HttpRequest,
     payload: web::Payload,
     state: web::Data<AppState>,
+    Caller(tenant): Caller,
 ) -> Result<HttpResponse, ApiError> {
     let mut fields = read_object(&request, payload, state.body_limit).await?;
     let served = state.served()?;
-    check_model(&mut fields, &served.card)?;
+    check_model(&mut fields, &served.card, &tenant)?;
     let return_token_strs = fields.bool("return_token_strs")?.unwrap_or(false);
     let tokens = match fields.string("prompt")? {
         Some(text) => {

@@ -21,3 +21,5 @@ mod shutdown;
 mod slow_clients;
 mod startup;
 mod support;
+#[cfg(unix)]
+mod tenants;

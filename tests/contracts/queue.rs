@@ -41,7 +41,7 @@ fn sequences_that_outgrow_the_kv_memory_together_all_finish_with_their_right_tex
     let server = Server::start(&["--kv-cache-memory", "8MiB"]);
     let client = server.client;
     let questions = ["Tell me a story.", "Describe the sea.", "What is a fox?", "Write about the moon."];
-    let requests = questions.map(|question| with(chat(question, 50), json!({"ignore_eos": true})));
+    let requests = questions.map(|question| with(chat(question, 100), json!({"ignore_eos": true})));
     let expected = requests.each_ref().map(|request| client.chat(request));
 
     let clients = requests.map(|request| thread::spawn(move || client.chat(&request)));

@@ -16,9 +16,9 @@ fn long(tokens: u32) -> serde_json::Value {
 fn c278_streams_finish_new_requests_are_503_and_the_process_ends() {
     let mut server = Server::start(&["--max-num-seqs", "2"]);
     let client = server.client;
-    let expected = client.chat(&long(100));
+    let expected = client.chat(&long(400));
     // Two that run and one that waits: it was taken, so it is served.
-    let mut streams = [(); 3].map(|()| client.post("/v1/chat/completions", &long(100)).events());
+    let mut streams = [(); 3].map(|()| client.post("/v1/chat/completions", &long(400)).events());
     let mut begun = [Answer::default(), Answer::default()];
     for (answer, events) in begun.iter_mut().zip(&mut streams) {
         answer.add_chunk(&events.data());

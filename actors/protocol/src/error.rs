@@ -2,7 +2,10 @@
 //! operation's ([`Fault`]). The HTTP surface turns each into a status; nothing here knows HTTP.
 
 use alloc::string::String;
+
 use thiserror::Error;
+
+use crate::{Rate, RateStatuses};
 
 /// A request parameter that cannot be served. The client's to mend.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -23,6 +26,24 @@ pub enum RejectReason {
     QueueFull {
         /// The bound of the queue.
         limit: u32,
+    },
+    /// The tenant's own queue is at its bound.
+    #[error("the tenant's queue is full ({limit} requests are waiting)")]
+    TenantQueueFull {
+        /// The bound of the queue.
+        limit: u32,
+    },
+    /// The tenant has taken what it may take in a minute.
+    #[error("the tenant's limit of {per_minute} {rate} a minute is reached")]
+    RateLimited {
+        /// What is limited.
+        rate: Rate,
+        /// The limit.
+        per_minute: u32,
+        /// Microseconds after which the same request would be taken.
+        retry_after: u64,
+        /// Where the tenant stands.
+        rates: RateStatuses,
     },
     /// The server finishes what it has and takes nothing new.
     #[error("the server is shutting down")]
@@ -63,6 +84,12 @@ pub enum Fault {
         step: crate::StepId,
         /// MLX's or the engine's message.
         message: String,
+    },
+    /// The client's or the tenant's time was up before the end.
+    #[error("the request did not finish within its timeout of {} ms", timeout / 1000)]
+    DeadlineExceeded {
+        /// Microseconds from arrival.
+        timeout: u64,
     },
     /// The server ended before the sequence did.
     #[error("the server shut down before the end of this answer")]

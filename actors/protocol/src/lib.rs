@@ -14,6 +14,7 @@ pub mod random;
 pub mod sampling;
 pub mod sequence;
 pub mod step;
+pub mod tenant;
 
 pub use error::{Fault, InvalidParameter, RejectReason};
 pub use gpu::{
@@ -25,3 +26,4 @@ pub use limits::{EngineLimits, StepDefaults};
 pub use sampling::SamplingParams;
 pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
 pub use step::{Binding, History, Row, RowOutcome, RowOutput, RowTokens, StepOutcome, StepPlan};
+pub use tenant::{Priority, Rate, RateStatus, RateStatuses, TenantPolicy};

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{Fault, RejectReason, SamplingParams, SequenceId, TenantId, TokenId};
+use crate::{Fault, Priority, RateStatuses, RejectReason, SamplingParams, SequenceId, TenantId, TokenId};
 
 /// A generation asked for by a session. Already validated against the model's limits.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,11 +21,25 @@ pub struct NewSequence {
     pub stop_tokens: Vec<TokenId>,
     /// Tokens that the session has room for before it grants more.
     pub credit: u32,
+    /// How urgent it is among its tenant's.
+    pub priority: Priority,
+    /// Microseconds from its arrival after which nobody wants it any more.
+    pub timeout: Option<u64>,
+    /// Blocks are shared only between sequences of the same salt; zero is everybody's.
+    pub cache_salt: u64,
 }
 
-/// What the scheduler tells a session. A stream is any number of `Token`, then exactly one of the others.
+/// What the scheduler tells a session. A stream is `Accepted`, `Started`, any number of `Token`, then exactly one of the
+/// others; `Rejected` may come first and alone, and an end at any time after `Accepted`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SequenceEvent {
+    /// It was taken, and waits or runs.
+    Accepted(RateStatuses),
+    /// It left the queue for the first time.
+    Started {
+        /// Tokens of its prompt whose keys and values are found in the cache.
+        cached_tokens: u32,
+    },
     /// One more token was generated.
     Token(SampledToken),
     /// The sequence came to its end.

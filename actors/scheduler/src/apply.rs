@@ -3,14 +3,15 @@
 use alloc::vec::Vec;
 
 use troupe_protocol::{
-    EngineLimits, Fault, FinishReason, NewSequence, RejectReason, RowOutcome, RowOutput, SequenceId, SlotId,
-    StepId, StepOutcome,
+    EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, RowOutcome, RowOutput,
+    SlotId, StepId, StepOutcome,
 };
 
 use crate::blocks::BlockPool;
 use crate::event::{Effect, Effects, Event, Timestamp};
-use crate::sequence::{Phase, Sequence};
-use crate::{Admission, Executor, InFlight, MAX_REPLAYS, Scheduler};
+use crate::sequence::Sequence;
+use crate::tenants::{End, Price};
+use crate::{Admission, CacheShare, Executor, InFlight, InFlightRow, MAX_REPLAYS, Scheduler};
 
 impl Scheduler {
     /// Books a fact. What the shell has to do about it is appended to `effects`.
@@ -29,22 +30,62 @@ impl Scheduler {
             Event::Cancelled(sequence) => {
                 self.remove(sequence);
             }
-            Event::StepDone(outcome) => self.step_done(outcome, effects),
+            Event::StepDone(outcome) => self.step_done(now, outcome, effects),
             Event::StepFailed { step, fault } => self.step_failed(step, &fault, effects),
             Event::ExecutorLost => self.executor_lost(effects),
             Event::ExecutorReady(limits) => self.executor_ready(limits, effects),
             Event::DrainStarted => self.admission = Admission::Draining,
+            Event::TenantsConfigured(policies) => self.tenants.configure(&policies, now),
+            Event::TimePassed => self.expire(now, effects),
         }
     }
 
     fn arrive(&mut self, now: Timestamp, request: NewSequence, effects: &mut Effects) {
-        match self.refusal(&request) {
-            Some(reason) => effects.push(Effect::Reject { sequence: request.id, reason }),
-            None => {
-                let id = request.id;
-                self.sequences.insert(id, Sequence::new(request, now));
-                self.waiting.push_back(id);
+        let id = request.id;
+        let reason = match self.refusal(&request) {
+            Some(reason) => reason,
+            None => match self.admit_to_tenant(now, &request) {
+                Err(reason) => reason,
+                Ok(rates) => {
+                    effects.push(Effect::Accept { sequence: id, rates });
+                    return self.take(now, request);
+                }
+            },
+        };
+        effects.push(Effect::Reject { sequence: id, reason });
+    }
+
+    fn admit_to_tenant(
+        &mut self,
+        now: Timestamp,
+        request: &NewSequence,
+    ) -> Result<RateStatuses, RejectReason> {
+        let free_slots = self.free_slots.len() as u32;
+        self.tenants.admit(request.tenant, request.prompt.len() as u32, free_slots, now)
+    }
+
+    fn take(&mut self, now: Timestamp, request: NewSequence) {
+        let id = request.id;
+        let root = self.root_of(request.tenant, request.cache_salt);
+        let mut sequence = Sequence::new(request, now, root);
+        sequence.extend_chain(self.limits.block_size);
+        if let Some(deadline) = sequence.deadline() {
+            self.deadlines.insert((deadline, id));
+        }
+        self.tenants.enqueue(id, sequence.ticket(), End::Back);
+        self.sequences.insert(id, sequence);
+    }
+
+    /// Ends what nobody waits for any more.
+    fn expire(&mut self, now: Timestamp, effects: &mut Effects) {
+        while let Some(&(deadline, id)) = self.deadlines.first() {
+            if deadline > now {
+                return;
             }
+            self.deadlines.pop_first();
+            let Some(sequence) = self.remove(id) else { continue };
+            let timeout = sequence.request.timeout.unwrap_or(0);
+            effects.push(Effect::Fail { sequence: id, fault: Fault::DeadlineExceeded { timeout } });
         }
     }
 
@@ -57,36 +98,65 @@ impl Scheduler {
             return Some(RejectReason::EmptyPrompt);
         }
         // Those who will find a free slot in the next step do not queue.
-        if self.waiting.len() >= self.config.max_queued as usize + self.free_slots.len() {
+        if self.tenants.num_waiting() >= self.config.max_queued as usize + self.free_slots.len() {
             return Some(RejectReason::QueueFull { limit: self.config.max_queued });
         }
         too_long(request, &self.limits)
     }
 
-    fn step_done(&mut self, outcome: StepOutcome, effects: &mut Effects) {
-        self.retire(outcome.step);
+    fn step_done(&mut self, now: Timestamp, outcome: StepOutcome, effects: &mut Effects) {
+        for row in self.retire(outcome.step) {
+            self.name_blocks(outcome.step, row);
+        }
         for row in outcome.rows {
-            self.token_sampled(row, effects);
+            self.token_sampled(now, row, effects);
         }
     }
 
-    /// Takes the oldest step out of flight and frees the blocks that waited for it.
-    fn retire(&mut self, step: StepId) -> Vec<SequenceId> {
+    /// What a row computed can be found by others from now on, as far as blocks are full.
+    fn name_blocks(&mut self, step: StepId, row: InFlightRow) {
+        if self.config.cache == CacheShare::Off {
+            return;
+        }
+        let block_size = self.limits.block_size;
+        let full = (row.end / block_size) as usize;
+        let Some(sequence) = self.sequences.get_mut(&row.sequence) else { return };
+        let Some(residence) = sequence.residence_mut() else { return };
+        // It may have lost its blocks and got others since the row was submitted.
+        let is_older = residence.first_step.is_none_or(|first| first > step);
+        if is_older || residence.num_named >= full {
+            return;
+        }
+        let new = residence.num_named..full;
+        residence.num_named = full;
+        let blocks = residence.blocks[new.clone()].to_vec();
+        sequence.extend_chain(block_size);
+        for (block, name) in blocks.into_iter().zip(&sequence.names()[new]) {
+            self.blocks.name(block, *name);
+        }
+    }
+
+    /// Takes the oldest step out of flight and gives up the blocks that waited for it.
+    fn retire(&mut self, step: StepId) -> Vec<InFlightRow> {
         let oldest = self.in_flight.pop_front();
         assert_eq!(oldest.as_ref().map(|s| s.step), Some(step), "steps complete in the order of submission");
         self.blocks.step_done(step);
         let InFlight { rows, .. } = oldest.unwrap_or(InFlight { step, rows: Vec::new() });
-        for (id, output) in &rows {
-            if let (RowOutput::Sample, Some(sequence)) = (output, self.sequences.get_mut(id)) {
-                sequence.unread -= 1;
+        for row in &rows {
+            match self.sequences.get_mut(&row.sequence) {
+                Some(sequence) if row.output == RowOutput::Sample => sequence.unread -= 1,
+                Some(_) => {}
+                None if row.decodes => self.tenants.refund(row.tenant, Price::Decode, 1),
+                None => {}
             }
         }
-        rows.into_iter().map(|(id, _)| id).collect()
+        rows
     }
 
     /// Books a token. A sequence that ended meanwhile is gone, and its row is discarded.
-    fn token_sampled(&mut self, row: RowOutcome, effects: &mut Effects) {
+    fn token_sampled(&mut self, now: Timestamp, row: RowOutcome, effects: &mut Effects) {
         let Some(sequence) = self.sequences.get_mut(&row.sequence) else { return };
+        self.tenants.pay_for_answer(sequence.request.tenant, 1, now);
         let id = row.token.id;
         sequence.generated.push(id);
         sequence.credit = sequence.credit.saturating_sub(1);
@@ -105,10 +175,13 @@ impl Scheduler {
 
     /// Sends everything that ran back to the queue; those who were in the failed step count it.
     fn step_failed(&mut self, step: StepId, fault: &Fault, effects: &mut Effects) {
-        for id in self.retire(step) {
+        for row in self.retire(step) {
+            let id = row.sequence;
             let Some(sequence) = self.sequences.get_mut(&id) else { continue };
-            // A later step in flight fails after this one; its rows wait already and are counted once.
-            if matches!(sequence.phase, Phase::Waiting) {
+            // A later step in flight fails after this one. Its rows wait already, or have begun anew since, and are counted
+            // once.
+            let first_step = sequence.residence().and_then(|residence| residence.first_step);
+            if first_step.is_none_or(|first| first > step) {
                 continue;
             }
             sequence.replays += 1;
@@ -118,13 +191,13 @@ impl Scheduler {
             }
         }
         self.preempt_all(effects);
+        self.blocks.forget_contents();
     }
 
     fn preempt_all(&mut self, effects: &mut Effects) {
         // Newest first, so that the oldest ends at the front of the queue.
         while let Some(&id) = self.running.last() {
-            self.preempt(id);
-            effects.push(Effect::Preempted { sequence: id });
+            self.preempt(id, effects);
         }
     }
 
@@ -139,6 +212,12 @@ impl Scheduler {
     fn executor_ready(&mut self, limits: EngineLimits, effects: &mut Effects) {
         debug_assert!(self.running.is_empty() && self.in_flight.is_empty());
         self.executor = Executor::Up;
+        if limits.block_size != self.limits.block_size {
+            for sequence in self.sequences.values_mut() {
+                sequence.reset_chain();
+                sequence.extend_chain(limits.block_size);
+            }
+        }
         self.limits = limits;
         self.blocks = BlockPool::new(limits.num_blocks);
         self.free_slots = (0..limits.max_num_seqs).rev().map(SlotId).collect();

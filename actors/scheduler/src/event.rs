@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use troupe_protocol::{
-    EngineLimits, Fault, FinishReason, NewSequence, RejectReason, SampledToken, SequenceId, StepId,
-    StepOutcome, Usage,
+    EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, SampledToken, SequenceId,
+    StepId, StepOutcome, TenantPolicy, Usage,
 };
 
 /// Microseconds since an origin that the shell chooses. Never decreases from call to call.
@@ -40,17 +40,30 @@ pub enum Event {
     ExecutorReady(EngineLimits),
     /// Nothing new is to be taken.
     DrainStarted,
+    /// Tenants have these shares and limits from now on; those that are not named keep theirs.
+    TenantsConfigured(Vec<TenantPolicy>),
+    /// Time went by: deadlines may have passed.
+    TimePassed,
 }
 
 /// What the shell has to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
+    /// Tell the session that its sequence was taken.
+    Accept {
+        /// Which.
+        sequence: SequenceId,
+        /// What its tenant's limits leave.
+        rates: RateStatuses,
+    },
     /// A sequence left the queue for the first time.
     Started {
         /// Which.
         sequence: SequenceId,
         /// Microseconds that it waited.
         queue_time: u64,
+        /// Tokens of its prompt that the cache holds.
+        cached_tokens: u32,
     },
     /// A sequence lost slot and blocks and waits for its replay.
     Preempted {

@@ -1,11 +1,13 @@
 //! What always holds between two calls. Checked in tests and by the simulator after every one.
 
-use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
+use troupe_protocol::SequenceId;
+
+use crate::Scheduler;
 use crate::sequence::Phase;
-use crate::{LOOKAHEAD, Scheduler};
 
 impl Scheduler {
     /// Checks the state against itself.
@@ -15,7 +17,7 @@ impl Scheduler {
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_blocks()?;
         self.check_places()?;
-        require(self.in_flight.len() <= LOOKAHEAD + 1, || "too many steps in flight".into())?;
+        require(self.in_flight.len() <= self.config.lookahead + 1, || "too many steps in flight".into())?;
         for sequence in self.sequences.values() {
             let id = sequence.request.id;
             require(sequence.unread as usize <= self.in_flight.len(), || format!("{id}: unread tokens"))?;
@@ -25,44 +27,127 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Free, quarantined and owned blocks are disjoint and sum to the total; tables cover what is scheduled.
+    /// Every block is in the one place where it belongs, and tables cover what is scheduled.
     fn check_blocks(&self) -> Result<(), String> {
-        let mut seen = BTreeSet::new();
-        for block in self.blocks.unowned() {
-            require(seen.insert(block), || format!("{block} is free twice"))?;
-        }
+        let tables = self.sequences.values().filter_map(|s| s.residence()).map(|r| r.blocks.as_slice());
+        self.blocks.check(tables)?;
         for sequence in self.sequences.values() {
-            let Phase::Running(residence) = &sequence.phase else { continue };
-            let id = sequence.request.id;
-            for block in &residence.blocks {
-                require(seen.insert(*block), || format!("{block} of {id} is not its own"))?;
-            }
+            let (id, Some(residence)) = (sequence.request.id, sequence.residence()) else { continue };
             let needed = self.limits.blocks_for(residence.num_scheduled_tokens) as usize;
             require(needed <= residence.blocks.len(), || format!("{id}: table too short"))?;
+            require(residence.num_named <= residence.blocks.len(), || {
+                format!("{id}: names beyond its table")
+            })?;
         }
-        let total = self.limits.num_blocks as usize;
-        require(seen.len() == total, || format!("{} of {total} blocks are accounted for", seen.len()))
+        let counts = self.blocks.counts();
+        let sum = counts.free + counts.cached + counts.quarantined + counts.owned;
+        require(sum == self.limits.num_blocks, || format!("{counts:?} are not all blocks"))
     }
 
     /// Every sequence is in exactly one of queue and running list, in the phase that belongs there.
     fn check_places(&self) -> Result<(), String> {
-        let mut seen = BTreeSet::new();
-        for id in self.waiting.iter().chain(&self.running) {
-            require(seen.insert(*id), || format!("{id} is in two places"))?;
+        let mut places: Vec<_> = self.tenants.waiting().chain(self.running.iter().copied()).collect();
+        places.sort_unstable();
+        let twice = places.windows(2).find(|pair| pair[0] == pair[1]);
+        require(twice.is_none(), || format!("{twice:?} is in two places"))?;
+        require(places.len() == self.sequences.len(), || "a sequence is in no place".into())?;
+        for (id, tenant) in self.tenants.iter() {
+            let own = |other: &&SequenceId| self.sequences[*other].request.tenant == id;
+            let running = self.running.iter().filter(own).count();
+            require(running == tenant.num_running as usize, || format!("{id}: {running} sequences run"))?;
         }
-        require(seen.len() == self.sequences.len(), || "a sequence is in no place".into())?;
-        let mut slots: BTreeSet<_> = self.free_slots.iter().copied().collect();
+        let mut slots = self.free_slots.clone();
         for (id, sequence) in &self.sequences {
             let runs = self.running.contains(id);
             require(matches!(sequence.phase, Phase::Running(_)) == runs, || format!("{id}: wrong phase"))?;
             if let Phase::Running(residence) = &sequence.phase {
-                require(slots.insert(residence.slot), || format!("{} has two owners", residence.slot))?;
+                slots.push(residence.slot);
             }
         }
+        slots.sort_unstable();
+        slots.dedup();
+        let places = self.free_slots.len() + self.running.len();
+        require(slots.len() == places, || "a slot has two owners".into())?;
         require(slots.len() == self.limits.max_num_seqs as usize, || "a slot is lost".into())
     }
 }
 
 fn require(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(violation()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use troupe_protocol::{
+        BlockId, EngineLimits, NewSequence, Priority, SamplingParams, SequenceId, StepId, TenantId,
+    };
+
+    use crate::{Config, Event, InFlight, Scheduler, Timestamp};
+
+    const LIMITS: EngineLimits = EngineLimits {
+        max_model_len: 64,
+        max_num_seqs: 2,
+        max_num_batched_tokens: 16,
+        block_size: 4,
+        num_blocks: 16,
+        vocab_size: 10,
+    };
+
+    /// Two sequences that run with a step in flight, and one that waits.
+    fn scheduler() -> Scheduler {
+        let mut scheduler = Scheduler::new(Config::default(), LIMITS);
+        let mut effects = vec![];
+        for id in 1..=3 {
+            let request = NewSequence {
+                id: SequenceId(id),
+                tenant: TenantId(0),
+                prompt: vec![id as u32; 6],
+                sampling: SamplingParams::greedy(),
+                max_tokens: 8,
+                stop_tokens: vec![],
+                credit: 8,
+                priority: Priority::Normal,
+                timeout: None,
+                cache_salt: 0,
+            };
+            scheduler.apply(Timestamp(0), Event::Arrived(request), &mut effects);
+        }
+        scheduler.plan(Timestamp(0), &mut effects).expect("a step is due");
+        scheduler
+    }
+
+    fn residence(scheduler: &mut Scheduler, id: u64) -> &mut crate::sequence::Residence {
+        let sequence = scheduler.sequences.get_mut(&SequenceId(id)).expect("it is there");
+        sequence.residence_mut().expect("it runs")
+    }
+
+    #[test]
+    fn every_mistake_in_the_books_is_noticed() {
+        type Mistake = fn(&mut Scheduler);
+        let mistakes: [(&str, Mistake); 14] = [
+            ("blocks are in quarantine", |s| s.blocks.miscount_quarantine()),
+            ("has other owners than it counts", |s| residence(s, 1).blocks.truncate(1)),
+            ("has other owners than it counts", |s| residence(s, 1).blocks[0] = BlockId(15)),
+            ("is in no place or in several", |s| s.blocks.lose_a_free_one()),
+            ("table too short", |s| residence(s, 1).num_scheduled_tokens = 40),
+            ("names beyond its table", |s| residence(s, 1).num_named = 40),
+            ("are not all blocks", |s| s.limits.num_blocks += 1),
+            ("is in two places", |s| s.running.push(SequenceId(3))),
+            ("a sequence is in no place", |s| s.running.truncate(1)),
+            ("sequences run", |s| s.tenants.get_mut(TenantId(0)).expect("it is there").num_running += 1),
+            ("a slot has two owners", |s| residence(s, 1).slot = residence(s, 2).slot),
+            ("a slot is lost", |s| s.limits.max_num_seqs += 1),
+            ("unread tokens", |s| s.sequences.get_mut(&SequenceId(1)).expect("it is there").unread = 2),
+            ("too many steps in flight", |s| {
+                (1..3).for_each(|step| s.in_flight.push_back(InFlight { step: StepId(step), rows: vec![] }));
+            }),
+        ];
+        assert_eq!(scheduler().check_invariants(), Ok(()));
+        for (words, mistake) in mistakes {
+            let mut scheduler = scheduler();
+            mistake(&mut scheduler);
+            let said = scheduler.check_invariants().expect_err(words);
+            assert!(said.contains(words), "{said:?}, and not {words:?}");
+        }
+    }
 }

@@ -7,40 +7,90 @@
 
 extern crate alloc;
 
+mod admit;
 mod apply;
 mod blocks;
+mod cache;
 mod event;
 mod invariants;
 mod plan;
+mod rate;
 mod sequence;
+mod status;
+mod tenants;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use troupe_protocol::{EngineLimits, RowOutput, SequenceId, SlotId, StepId};
+use troupe_protocol::{EngineLimits, RowOutput, SequenceId, SlotId, StepId, TenantId};
 
 use blocks::BlockPool;
+use cache::ContentHash;
 use sequence::Sequence;
+use tenants::{End, Tenants};
 
+pub use blocks::BlockCounts;
 pub use event::{Effect, Effects, Event, Timestamp};
+pub use status::{PhaseStatus, SequenceStatus, Status, TenantStatus};
+pub use tenants::TenantTotals;
 
-/// Steps submitted beyond the one whose outcome is awaited. With one, the device never waits for the host.
-pub const LOOKAHEAD: usize = 1;
+/// Steps submitted beyond the one whose outcome is awaited, at most. With one, the device never waits for the host.
+pub const MAX_LOOKAHEAD: usize = 1;
 
 /// Times a sequence is replayed after failed steps before it fails itself.
 pub const MAX_REPLAYS: u8 = 2;
 
-/// Bounds of the scheduler that are not the engine's.
+/// What the scheduler is told beside the engine's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The most sequences that wait for a slot; at the bound, a new one is rejected.
+    /// The most sequences that wait for a slot, of all tenants; at the bound, a new one is rejected.
     pub max_queued: u32,
+    /// Steps submitted beyond the one whose outcome is awaited: up to [`MAX_LOOKAHEAD`].
+    pub lookahead: usize,
+    /// Who may use the keys and values that another computed.
+    pub cache: CacheShare,
+    /// Key of the names of block contents. To be kept from clients.
+    pub cache_key: u128,
+    /// Whether a tenant that has less than its share takes the place of one that has more.
+    pub preemption: Preemption,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_queued: 256,
+            lookahead: MAX_LOOKAHEAD,
+            cache: CacheShare::Tenant,
+            cache_key: 0,
+            preemption: Preemption::ForShares,
+        }
+    }
+}
+
+/// Who may use the keys and values that another sequence computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheShare {
+    /// Nobody.
+    Off,
+    /// Sequences of the same tenant: what others ask cannot be told from how fast an answer comes.
+    Tenant,
+    /// Everybody.
+    Server,
+}
+
+/// When a running sequence loses its place to one that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preemption {
+    /// Only when memory runs out.
+    ForMemory,
+    /// Also when its tenant has more than its share, and the other's less.
+    ForShares,
 }
 
 /// The state of all sequences, blocks and steps in flight.
 ///
-/// Sequences are in exactly one of two places: `waiting` (first come, first served; a preempted one goes
-/// to the front) or `running` (oldest start first). `in_flight` holds at most `LOOKAHEAD + 1` steps.
+/// Sequences are in exactly one of two places: a queue of their tenant (a preempted one at its front) or `running`
+/// (oldest start first). `in_flight` holds at most `lookahead + 1` steps.
 #[derive(Debug)]
 pub struct Scheduler {
     config: Config,
@@ -48,11 +98,12 @@ pub struct Scheduler {
     executor: Executor,
     admission: Admission,
     sequences: BTreeMap<SequenceId, Sequence>,
-    waiting: VecDeque<SequenceId>,
+    tenants: Tenants,
     running: Vec<SequenceId>,
     blocks: BlockPool,
     free_slots: Vec<SlotId>,
     in_flight: VecDeque<InFlight>,
+    deadlines: BTreeSet<(Timestamp, SequenceId)>,
     next_step: StepId,
 }
 
@@ -72,20 +123,29 @@ enum Admission {
 #[derive(Debug)]
 struct InFlight {
     step: StepId,
-    rows: Vec<(SequenceId, RowOutput)>,
+    rows: Vec<InFlightRow>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlightRow {
+    sequence: SequenceId,
+    tenant: TenantId,
+    output: RowOutput,
+    /// Tokens of the sequence that are computed once the step is done.
+    end: u32,
+    /// Whether it computes a token that its tenant was charged for as generated.
+    decodes: bool,
 }
 
 /// The scheduler's state in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Sequences in the queue.
+    /// Sequences in queues.
     pub waiting: u32,
     /// Sequences that hold a slot.
     pub running: u32,
-    /// Blocks that nobody holds.
-    pub blocks_free: u32,
-    /// Blocks held until a step in flight is done.
-    pub blocks_quarantined: u32,
+    /// Blocks by state.
+    pub blocks: BlockCounts,
     /// Blocks in all.
     pub blocks_total: u32,
     /// Steps in flight.
@@ -101,11 +161,12 @@ impl Scheduler {
             executor: Executor::Up,
             admission: Admission::Open,
             sequences: BTreeMap::new(),
-            waiting: VecDeque::new(),
+            tenants: Tenants::new(),
             running: Vec::new(),
             blocks: BlockPool::new(limits.num_blocks),
             free_slots: (0..limits.max_num_seqs).rev().map(SlotId).collect(),
             in_flight: VecDeque::new(),
+            deadlines: BTreeSet::new(),
             next_step: StepId(0),
         }
     }
@@ -120,29 +181,54 @@ impl Scheduler {
         self.sequences.is_empty() && self.in_flight.is_empty()
     }
 
+    /// When [`Event::TimePassed`] is due.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
     /// Numbers for gauges and status pages.
     pub fn counts(&self) -> Counts {
         Counts {
-            waiting: self.waiting.len() as u32,
+            waiting: self.tenants.num_waiting() as u32,
             running: self.running.len() as u32,
-            blocks_free: self.blocks.free(),
-            blocks_quarantined: self.blocks.quarantined(),
+            blocks: self.blocks.counts(),
             blocks_total: self.limits.num_blocks,
             in_flight: self.in_flight.len() as u32,
         }
     }
 
-    /// Takes slot and blocks from a running sequence and puts it at the front of the queue. What it
-    /// generated stays: it will be replayed and go on with the same text.
-    fn preempt(&mut self, id: SequenceId) {
+    /// Where the names of a sequence's blocks begin.
+    fn root_of(&self, tenant: TenantId, salt: u64) -> ContentHash {
+        let owner = match self.config.cache {
+            CacheShare::Server => 0,
+            CacheShare::Off | CacheShare::Tenant => 1 + u64::from(tenant.0),
+        };
+        ContentHash::root(self.config.cache_key, [owner, salt])
+    }
+
+    /// Takes slot and blocks from a running sequence and puts it in front of its queue. What it generated stays: it will
+    /// be replayed and go on with the same text.
+    fn preempt(&mut self, id: SequenceId, effects: &mut Effects) {
         self.vacate(id);
-        self.waiting.push_front(id);
+        let Some(sequence) = self.sequences.get_mut(&id) else { return };
+        sequence.extend_chain(self.limits.block_size);
+        let ticket = sequence.ticket();
+        self.tenants.enqueue(id, ticket, End::Front);
+        if let Some(tenant) = self.tenants.get_mut(ticket.tenant) {
+            tenant.totals.preemptions += 1;
+        }
+        effects.push(Effect::Preempted { sequence: id });
     }
 
     /// Takes slot and blocks from a sequence, which leaves `running`.
     fn vacate(&mut self, id: SequenceId) {
+        let Some(sequence) = self.sequences.get_mut(&id) else { return };
+        let tenant = sequence.request.tenant;
+        let Some(residence) = sequence.leave() else { return };
         self.running.retain(|&other| other != id);
-        let Some(residence) = self.sequences.get_mut(&id).and_then(Sequence::leave) else { return };
+        if let Some(tenant) = self.tenants.get_mut(tenant) {
+            tenant.num_running -= 1;
+        }
         self.free_slots.push(residence.slot);
         let oldest = self.in_flight.front().map(|step| step.step);
         let until = residence.last_step.filter(|&last| oldest.is_some_and(|oldest| last >= oldest));
@@ -151,11 +237,15 @@ impl Scheduler {
 
     /// Forgets a sequence wherever it is.
     fn remove(&mut self, id: SequenceId) -> Option<Sequence> {
+        let is_waiting = self.sequences.get(&id)?.residence().is_none();
         self.vacate(id);
-        self.waiting.retain(|&other| other != id);
-        self.sequences.remove(&id)
+        let sequence = self.sequences.remove(&id)?;
+        if is_waiting {
+            self.tenants.dequeue(id, sequence.request.tenant);
+        }
+        if let Some(deadline) = sequence.deadline() {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(sequence)
     }
 }
-
-#[cfg(test)]
-mod tests;

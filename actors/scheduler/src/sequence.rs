@@ -6,7 +6,9 @@ use troupe_protocol::{
     Binding, BlockId, History, NewSequence, RowOutput, RowTokens, SlotId, StepId, TokenId, Usage,
 };
 
+use crate::cache::{Chain, ContentHash};
 use crate::event::Timestamp;
+use crate::tenants::{Price, Ticket};
 
 #[derive(Debug)]
 pub(crate) struct Sequence {
@@ -21,6 +23,13 @@ pub(crate) struct Sequence {
     pub(crate) replays: u8,
     pub(crate) progress: Progress,
     pub(crate) phase: Phase,
+    /// Tokens of the prompt that the cache held when it first left the queue.
+    pub(crate) cached_tokens: u32,
+    /// Tokens from the first on that its tenant was charged for. What is computed again is not charged again.
+    pub(crate) charged_tokens: u32,
+    /// Names of its full blocks.
+    root: ContentHash,
+    chain: Chain,
 }
 
 /// Whether a sequence ever left the queue. A replay waits too, but is not counted as queueing.
@@ -47,6 +56,10 @@ pub(crate) struct Residence {
     pub(crate) num_scheduled_tokens: u32,
     /// The last step with a row of this sequence.
     pub(crate) last_step: Option<StepId>,
+    /// The first step with a row since it has this residence.
+    pub(crate) first_step: Option<StepId>,
+    /// Blocks from the first on whose contents have names.
+    pub(crate) num_named: usize,
 }
 
 /// The row that a sequence could have in the next step.
@@ -75,7 +88,7 @@ impl NextRow {
 }
 
 impl Sequence {
-    pub(crate) fn new(request: NewSequence, arrived: Timestamp) -> Self {
+    pub(crate) fn new(request: NewSequence, arrived: Timestamp, root: ContentHash) -> Self {
         let credit = request.credit;
         Self {
             request,
@@ -86,7 +99,53 @@ impl Sequence {
             replays: 0,
             progress: Progress::New,
             phase: Phase::Waiting,
+            cached_tokens: 0,
+            charged_tokens: 0,
+            root,
+            chain: Chain::default(),
         }
+    }
+
+    /// Where it queues.
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket { tenant: self.request.tenant, priority: self.request.priority, arrived: self.arrived }
+    }
+
+    /// When nobody wants it any more.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        Some(Timestamp(self.arrived.0.saturating_add(self.request.timeout?)))
+    }
+
+    /// Names the full blocks of what is known by now.
+    pub(crate) fn extend_chain(&mut self, block_size: u32) {
+        let tokens = self.request.prompt.iter().chain(&self.generated);
+        self.chain.extend(self.root, block_size as usize, tokens);
+    }
+
+    /// Forgets the names, since blocks have another size.
+    pub(crate) fn reset_chain(&mut self) {
+        self.chain = Chain::default();
+    }
+
+    /// Names of its full blocks, as far as they were given.
+    pub(crate) fn names(&self) -> &[ContentHash] {
+        self.chain.hashes()
+    }
+
+    /// Names of the blocks that it could take from the cache: at least one token is computed anew, for what it predicts.
+    pub(crate) fn wanted_names(&self, block_size: u32) -> &[ContentHash] {
+        let most = self.num_known_tokens().saturating_sub(1) / block_size;
+        let names = self.names();
+        &names[..names.len().min(most as usize)]
+    }
+
+    /// What the tokens from `start` to `end` cost that were not charged yet: prompt tokens, then generated ones.
+    pub(crate) fn charge(&mut self, start: u32, end: u32) -> [(Price, u32); 2] {
+        let first = start.max(self.charged_tokens);
+        let prompt = self.request.prompt.len() as u32;
+        let count = |from: u32, to: u32| to.saturating_sub(from);
+        self.charged_tokens = self.charged_tokens.max(end);
+        [(Price::Prefill, count(first, end.min(prompt))), (Price::Decode, count(first.max(prompt), end))]
     }
 
     /// Tokens whose ids are known here: the prompt and what was generated.
@@ -102,6 +161,13 @@ impl Sequence {
     /// Running, but waiting for its client: nothing in flight, no credit.
     pub(crate) fn is_stalled(&self) -> bool {
         self.unread == 0 && self.credit == 0
+    }
+
+    pub(crate) fn residence(&self) -> Option<&Residence> {
+        match &self.phase {
+            Phase::Waiting => None,
+            Phase::Running(residence) => Some(residence),
+        }
     }
 
     pub(crate) fn residence_mut(&mut self) -> Option<&mut Residence> {
@@ -160,7 +226,7 @@ impl Sequence {
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             prompt_tokens: self.request.prompt.len() as u32,
-            cached_tokens: 0,
+            cached_tokens: self.cached_tokens,
             completion_tokens: self.generated.len() as u32,
         }
     }

@@ -63,6 +63,11 @@ impl SessionState {
             return Vec::new();
         }
         match event {
+            SequenceEvent::Accepted(_) => Vec::new(),
+            SequenceEvent::Started { cached_tokens } => {
+                self.usage.cached_tokens = cached_tokens;
+                Vec::new()
+            }
             SequenceEvent::Token(token) => self.push_token(token),
             SequenceEvent::Finished { reason, usage } => self.finish(reason, usage),
             SequenceEvent::Rejected(reason) => self.end(None, End::Rejected(reason)),

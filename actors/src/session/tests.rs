@@ -22,6 +22,7 @@ fn request(stop: &[&str]) -> SessionRequest {
         max_tokens: 1000,
         stop_tokens: vec![END],
         stop: stop.iter().map(|&stop| stop.to_owned()).collect(),
+        admission: Admission::default(),
     }
 }
 

@@ -1,21 +1,23 @@
 //! A server and a client that speaks just enough HTTP, so that tests decide when a connection closes.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use actix::Actor as _;
 use actix_web::dev::ServerHandle;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use troupe_actors::metrics;
-use troupe_actors::scheduler::SchedulerStatus;
+use troupe_actors::scheduler::{Config, SchedulerActor, SchedulerStatus};
 use troupe_actors::testing::{ScriptedScheduler, Seen, model_card};
 use troupe_actors::tokenizer_pool::TokenizerPool;
-use troupe_protocol::{NewSequence, SequenceEvent};
+use troupe_protocol::{NewSequence, SequenceEvent, TenantId};
 
-use crate::http::{AppState, HttpOptions, Served, serve};
+use crate::http::{AppState, Directory, HttpOptions, Served, Tenant, serve};
 
 /// The most bytes of a body that test servers read.
 pub(super) const BODY_LIMIT: usize = 64 * 1024;
@@ -44,6 +46,15 @@ impl TestServer {
     }
 
     pub(super) fn with(script: Script, status: SchedulerStatus, model: &Model) -> Self {
+        Self::of(script, status, model, keyless())
+    }
+
+    pub(super) fn serving(script: Script, directory: Directory) -> Self {
+        let status = SchedulerStatus { ready: true, ..SchedulerStatus::default() };
+        Self::of(script, status, &Model::Loaded, directory)
+    }
+
+    fn of(script: Script, status: SchedulerStatus, model: &Model, directory: Directory) -> Self {
         let (scheduler, seen) = ScriptedScheduler::start(script, status);
         let served = Arc::new(OnceLock::new());
         if matches!(model, Model::Loaded) {
@@ -56,6 +67,8 @@ impl TestServer {
         let state = AppState {
             scheduler: scheduler.clone().recipient(),
             observe: scheduler.recipient(),
+            inspect: SchedulerActor::new(Config::default()).start().recipient(),
+            tenants: watch::Sender::new(Arc::new(directory)).subscribe(),
             served,
             metrics: metrics::recorder().unwrap().handle(),
             active,
@@ -113,6 +126,16 @@ impl TestServer {
 
     pub(super) async fn stop(self) {
         self.handle.stop(false).await;
+    }
+}
+
+/// A server that asks for no key.
+pub(super) fn keyless() -> Directory {
+    Directory {
+        keys: Vec::new(),
+        anonymous: Some(Arc::new(Tenant::unlimited(TenantId::ANONYMOUS))),
+        admin: None,
+        names: BTreeMap::new(),
     }
 }
 

@@ -3,8 +3,10 @@
 use actix_web::ResponseError;
 use serde_json::{Value, json};
 use troupe_actors::testing::model_card;
+use troupe_protocol::TenantId;
 
 use super::client::{BODY_LIMIT, CONTEXT, TestServer, head, post};
+use crate::http::Tenant;
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
 use crate::http::{chat_request, completions_request};
@@ -12,18 +14,23 @@ use crate::http::{chat_request, completions_request};
 /// As the parser reads the integer `18446744073709551616`.
 const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
 
+fn tenant() -> Tenant {
+    Tenant::unlimited(TenantId::ANONYMOUS)
+}
+
 /// The error that a chat request with these fields, beside a fine conversation, meets.
 fn chat_error(extra: &Value) -> (u16, Value) {
     let card = model_card(CONTEXT).unwrap();
     let mut body = json!({"messages": [{"role": "user", "content": "hi"}]});
     body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    let error = chat_request::read(Fields::of(body, "body").unwrap(), &card, 0).unwrap_err();
+    let error = chat_request::read(Fields::of(body, "body").unwrap(), &card, &tenant(), 0).unwrap_err();
     (error.status_code().as_u16(), error.to_json()["error"].clone())
 }
 
 fn completion_error(body: Value) -> (u16, Value) {
     let card = model_card(CONTEXT).unwrap();
-    let error = completions_request::read(Fields::of(body, "body").unwrap(), &card, 0).unwrap_err();
+    let error =
+        completions_request::read(Fields::of(body, "body").unwrap(), &card, &tenant(), 0).unwrap_err();
     (error.status_code().as_u16(), error.to_json()["error"].clone())
 }
 
@@ -210,7 +217,7 @@ fn c015_null_is_absent_and_neutral_values_pass() {
         .unwrap()
         .clone(),
     );
-    let read = |body| chat_request::read(Fields::of(body, "body").unwrap(), &card, 9).unwrap();
+    let read = |body| chat_request::read(Fields::of(body, "body").unwrap(), &card, &tenant(), 9).unwrap();
     assert_eq!(read(full), read(plain));
 }
 

@@ -60,6 +60,7 @@ impl Iterator for Events {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     pub choices: Vec<Choice>,
+    /// Without what the cache held of the prompt: that depends on who asked before, and an answer does not.
     pub usage: Value,
     /// Set if a stream ended in an error.
     pub error: Option<Value>,
@@ -91,7 +92,7 @@ impl Answer {
     }
 
     pub fn of_document(document: &Value) -> Self {
-        let mut answer = Self { usage: document["usage"].clone(), ..Self::default() };
+        let mut answer = Self { usage: usage(document), ..Self::default() };
         for (index, choice) in document["choices"].as_array().unwrap().iter().enumerate() {
             assert_eq!(choice["index"], index, "{document}");
             answer.add(choice);
@@ -128,7 +129,7 @@ impl Answer {
             self.add(choice);
         }
         if !chunk["usage"].is_null() {
-            self.usage = chunk["usage"].clone();
+            self.usage = usage(chunk);
         }
     }
 
@@ -147,4 +148,13 @@ impl Answer {
         }
         choice.logprobs.extend(part["logprobs"]["content"].as_array().into_iter().flatten().cloned());
     }
+}
+
+fn usage(document: &Value) -> Value {
+    let mut usage = document["usage"].clone();
+    if let Some(fields) = usage.as_object_mut() {
+        let details = fields.remove("prompt_tokens_details").expect("what the cache held is told");
+        assert!(details["cached_tokens"].as_u64() <= fields["prompt_tokens"].as_u64(), "{document}");
+    }
+    usage
 }

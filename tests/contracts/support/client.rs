@@ -43,6 +43,14 @@ impl Client {
         self.send("POST", path, body.to_string().as_bytes())
     }
 
+    /// Sends with a key of the client's own.
+    pub fn send_as(&self, key: &str, method: &str, path: &str, body: &[u8]) -> Response {
+        let socket = TcpStream::connect(self.address).unwrap();
+        let header = format!("authorization: Bearer {key}\r\n");
+        Self::write_with(&socket, (method, path), &header, body);
+        Response::read(socket).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
     /// The whole answer to a chat request, streamed or not.
     pub fn chat(&self, request: &Value) -> Answer {
         self.post("/v1/chat/completions", request).answer()
@@ -66,11 +74,16 @@ impl Client {
     }
 
     /// Sends, and leaves the answer to be read or not.
-    pub fn write(mut socket: &TcpStream, method: &str, path: &str, body: &[u8]) {
+    pub fn write(socket: &TcpStream, method: &str, path: &str, body: &[u8]) {
+        Self::write_with(socket, (method, path), "", body);
+    }
+
+    /// The same with further lines of the head.
+    fn write_with(mut socket: &TcpStream, (method, path): (&str, &str), headers: &str, body: &[u8]) {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\nconnection: close\r\n\r\n",
+             {headers}content-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
         );
         // A server that has refused the request may have closed its end: what it said can still be read.

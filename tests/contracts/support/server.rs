@@ -80,6 +80,26 @@ impl Server {
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
     }
 
+    /// Asks the process to read its configuration again.
+    #[cfg(unix)]
+    pub fn hang_up(&self) {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
+    }
+
+    /// The next line of the log that holds `text`; those before it are passed over.
+    pub fn until_logged(&self, text: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line =
+                self.log.recv_timeout(left).unwrap_or_else(|error| panic!("no line {text:?}: {error}"));
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
     /// The exit of the process, if it comes within `limit`.
     pub fn exit(&mut self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;

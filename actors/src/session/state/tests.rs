@@ -3,6 +3,7 @@ use std::sync::Arc;
 use troupe_protocol::{Fault, RejectReason, SamplingParams, StepId};
 
 use super::*;
+use crate::session::Admission;
 use crate::testing::{END, byte_tokenizer, token};
 
 fn state(stop: &[&str]) -> SessionState {
@@ -13,6 +14,7 @@ fn state(stop: &[&str]) -> SessionState {
         max_tokens: 100,
         stop_tokens: vec![END],
         stop: stop.iter().map(|&stop| stop.to_owned()).collect(),
+        admission: Admission::default(),
     };
     SessionState::new(&request, &Arc::new(byte_tokenizer().unwrap()))
 }

@@ -1,0 +1,394 @@
+//! Who is served next.
+//!
+//! Service is shared by virtual token counters (Sheng et al. 2024, "Fairness in Serving Large Language Models"): what a
+//! tenant is given counts, divided by its weight, and whoever has the least is next. A tenant that comes back is lifted to
+//! the least of those who want service, so that nobody saves up. Among tenants whose counters are within one quantum of the
+//! least, the request with the longest cached prefix goes first (Cao et al. 2025, "Locality-aware Fair Scheduling"), so
+//! locality costs fairness at most that quantum.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use troupe_protocol::{Priority, Rate, RateStatuses, RejectReason, SequenceId, TenantId, TenantPolicy};
+
+use crate::Timestamp;
+use crate::rate::Bucket;
+
+/// What one token costs. A decoded token takes a row of its own and twice the work in the paper's measure; what the cache
+/// holds costs next to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Price {
+    Cached,
+    Prefill,
+    Decode,
+}
+
+impl Price {
+    pub(crate) const fn units(self) -> u64 {
+        match self {
+            Self::Cached => 1,
+            Self::Prefill => 8,
+            Self::Decode => 16,
+        }
+    }
+}
+
+/// Units of service of weight one: every weight up to [`TenantPolicy::MAX_WEIGHT`] divides them to better than a part in
+/// a thousand.
+pub(crate) const PRECISION: u64 = 1_000_000;
+
+/// Waiting this long lifts a request by one priority.
+pub(crate) const AGEING: u64 = 15_000_000;
+
+/// Requests of one queue among which the longest cached prefix is looked for.
+const LOOK_AHEAD: usize = 8;
+
+/// Times that a request may be overtaken by one behind it for a longer cached prefix.
+const MOST_OVERTAKEN: u8 = 8;
+
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) policy: TenantPolicy,
+    /// Virtual counter.
+    pub(crate) service: u64,
+    /// Waiting sequences by priority, first come first; preempted ones in front.
+    queues: [VecDeque<Waiting>; Priority::ALL.len()],
+    pub(crate) num_running: u32,
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+    pub(crate) totals: TenantTotals,
+}
+
+/// A place in a queue.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    id: SequenceId,
+    arrived: Timestamp,
+    overtaken: u8,
+}
+
+/// What a tenant was given since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantTotals {
+    /// Requests taken.
+    pub accepted: u64,
+    /// Requests refused.
+    pub refused: u64,
+    /// Prompt tokens computed.
+    pub prefill_tokens: u64,
+    /// Prompt tokens found in the cache.
+    pub cached_tokens: u64,
+    /// Tokens generated.
+    pub decode_tokens: u64,
+    /// Times that a sequence lost its place.
+    pub preemptions: u64,
+}
+
+impl Tenant {
+    fn new(policy: TenantPolicy, now: Timestamp) -> Self {
+        Self {
+            policy,
+            service: 0,
+            queues: Default::default(),
+            num_running: 0,
+            requests: policy.requests_per_minute.map(|limit| Bucket::new(limit, now)),
+            tokens: policy.tokens_per_minute.map(|limit| Bucket::new(limit, now)),
+            totals: TenantTotals::default(),
+        }
+    }
+
+    pub(crate) fn num_waiting(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    /// Whether it has anything that wants service.
+    fn is_active(&self) -> bool {
+        self.num_running > 0 || self.num_waiting() > 0
+    }
+
+    fn may_run_more(&self) -> bool {
+        self.policy.max_running.is_none_or(|most| self.num_running < most.get())
+    }
+
+    pub(crate) fn rates(&mut self, now: Timestamp) -> RateStatuses {
+        RateStatuses {
+            requests: self.requests.as_mut().map(|bucket| bucket.status(now)),
+            tokens: self.tokens.as_mut().map(|bucket| bucket.status(now)),
+        }
+    }
+
+    /// Why a prompt of so many tokens is not taken now.
+    fn refusal(&mut self, prompt_tokens: u32, free_slots: u32, now: Timestamp) -> Option<RejectReason> {
+        if let Some(limit) = self.policy.max_queued {
+            // Those who will find a slot in the next step do not queue.
+            let allowed =
+                self.policy.max_running.map_or(u32::MAX, |most| most.get().saturating_sub(self.num_running));
+            if self.num_waiting() >= limit as usize + free_slots.min(allowed) as usize {
+                return Some(RejectReason::TenantQueueFull { limit });
+            }
+        }
+        let asked = [(Rate::Requests, 1), (Rate::Tokens, prompt_tokens)];
+        for (rate, count) in asked {
+            let bucket = match rate {
+                Rate::Requests => self.requests.as_mut(),
+                Rate::Tokens => self.tokens.as_mut(),
+            };
+            let Some(bucket) = bucket else { continue };
+            let (retry_after, per_minute) = (bucket.wait_for(count, now), bucket.limit());
+            if retry_after > 0 {
+                let rates = self.rates(now);
+                return Some(RejectReason::RateLimited { rate, per_minute, retry_after, rates });
+            }
+        }
+        None
+    }
+
+    /// The first request that goes on, of those that `can_go_on`: by priority with ageing, then by `prefix`, then by
+    /// arrival.
+    fn candidate(
+        &self,
+        now: Timestamp,
+        can_go_on: &impl Fn(SequenceId) -> bool,
+        prefix: &impl Fn(SequenceId) -> u32,
+    ) -> Option<Candidate> {
+        let head = |class: usize| {
+            let queue = &self.queues[class];
+            let at = queue.iter().position(|waiting| can_go_on(waiting.id))?;
+            let waited = now.0.saturating_sub(queue[at].arrived.0);
+            let urgency = class as u64 + waited / AGEING;
+            Some((urgency, core::cmp::Reverse(queue[at].arrived), class, at))
+        };
+        let (_, _, class, first) = (0..self.queues.len()).filter_map(head).max()?;
+        let queue = &self.queues[class];
+        let mut best = Candidate { class, id: queue[first].id, prefix: prefix(queue[first].id) };
+        if queue[first].overtaken < MOST_OVERTAKEN {
+            for waiting in queue.iter().skip(first + 1).take(LOOK_AHEAD - 1) {
+                if can_go_on(waiting.id) && prefix(waiting.id) > best.prefix {
+                    best = Candidate { class, id: waiting.id, prefix: prefix(waiting.id) };
+                }
+            }
+        }
+        Some(best)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    class: usize,
+    id: SequenceId,
+    prefix: u32,
+}
+
+/// All tenants.
+#[derive(Debug)]
+pub(crate) struct Tenants {
+    all: BTreeMap<TenantId, Tenant>,
+    num_waiting: usize,
+}
+
+impl Tenants {
+    /// Tenants appear when they first ask; those without a policy have no limits.
+    pub(crate) fn new() -> Self {
+        Self { all: BTreeMap::new(), num_waiting: 0 }
+    }
+
+    /// Takes over new policies. Tenants that are no longer named keep theirs until what they have is done.
+    pub(crate) fn configure(&mut self, policies: &[TenantPolicy], now: Timestamp) {
+        for &policy in policies {
+            let tenant = self.all.entry(policy.id).or_insert_with(|| Tenant::new(policy, now));
+            let renewed = |bucket: Option<Bucket>, limit: Option<core::num::NonZeroU32>| {
+                limit.map(|limit| bucket.map_or(Bucket::new(limit, now), |old| old.with_limit(limit, now)))
+            };
+            tenant.requests = renewed(tenant.requests, policy.requests_per_minute);
+            tenant.tokens = renewed(tenant.tokens, policy.tokens_per_minute);
+            tenant.policy = policy;
+        }
+    }
+
+    pub(crate) fn num_waiting(&self) -> usize {
+        self.num_waiting
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TenantId, &Tenant)> {
+        self.all.iter().map(|(id, tenant)| (*id, tenant))
+    }
+
+    pub(crate) fn of(&mut self, id: TenantId, now: Timestamp) -> &mut Tenant {
+        self.all.entry(id).or_insert_with(|| Tenant::new(TenantPolicy::unlimited(id), now))
+    }
+
+    pub(crate) fn get_mut(&mut self, id: TenantId) -> Option<&mut Tenant> {
+        self.all.get_mut(&id)
+    }
+
+    pub(crate) fn get(&self, id: TenantId) -> Option<&Tenant> {
+        self.all.get(&id)
+    }
+
+    pub(crate) fn service(&self, id: TenantId) -> u64 {
+        self.all.get(&id).map_or(0, |tenant| tenant.service)
+    }
+
+    /// Why a request is not taken, or what it leaves of the tenant's limits: it counts as taken then.
+    pub(crate) fn admit(
+        &mut self,
+        id: TenantId,
+        prompt_tokens: u32,
+        free_slots: u32,
+        now: Timestamp,
+    ) -> Result<RateStatuses, RejectReason> {
+        let tenant = self.of(id, now);
+        if let Some(reason) = tenant.refusal(prompt_tokens, free_slots, now) {
+            tenant.totals.refused += 1;
+            return Err(reason);
+        }
+        tenant.totals.accepted += 1;
+        if let Some(bucket) = &mut tenant.requests {
+            bucket.take(1, now);
+        }
+        if let Some(bucket) = &mut tenant.tokens {
+            bucket.take(prompt_tokens, now);
+        }
+        let rates = tenant.rates(now);
+        self.lift(id);
+        Ok(rates)
+    }
+
+    /// A tenant that had nothing begins where the least served of the others is. While nobody has anything, debts are
+    /// forgotten: whoever comes first begins where the most served is, and the others when they come.
+    fn lift(&mut self, id: TenantId) {
+        let others = || self.all.iter().filter(|(other, _)| **other != id).map(|(_, tenant)| tenant);
+        let least = others().filter(|tenant| tenant.is_active()).map(|tenant| tenant.service).min();
+        let Some(begin) = least.or_else(|| others().map(|tenant| tenant.service).max()) else { return };
+        if let Some(tenant) = self.all.get_mut(&id)
+            && !tenant.is_active()
+        {
+            tenant.service = tenant.service.max(begin);
+        }
+    }
+
+    /// Books tokens of a tenant.
+    pub(crate) fn charge(&mut self, id: TenantId, price: Price, count: u32) {
+        let Some(tenant) = self.all.get_mut(&id) else { return };
+        let units = u64::from(count) * price.units() * PRECISION / u64::from(tenant.policy.weight.get());
+        tenant.service += units;
+        let total = match price {
+            Price::Cached => &mut tenant.totals.cached_tokens,
+            Price::Prefill => &mut tenant.totals.prefill_tokens,
+            Price::Decode => &mut tenant.totals.decode_tokens,
+        };
+        *total += u64::from(count);
+    }
+
+    /// Takes back what was booked for tokens that nobody gets.
+    pub(crate) fn refund(&mut self, id: TenantId, price: Price, count: u32) {
+        let Some(tenant) = self.all.get_mut(&id) else { return };
+        let units = u64::from(count) * price.units() * PRECISION / u64::from(tenant.policy.weight.get());
+        tenant.service = tenant.service.saturating_sub(units);
+        if price == Price::Decode {
+            tenant.totals.decode_tokens = tenant.totals.decode_tokens.saturating_sub(u64::from(count));
+        }
+    }
+
+    /// Generated tokens count against the tenant's rate as they come.
+    pub(crate) fn pay_for_answer(&mut self, id: TenantId, count: u32, now: Timestamp) {
+        if let Some(bucket) = self.all.get_mut(&id).and_then(|tenant| tenant.tokens.as_mut()) {
+            bucket.take(count, now);
+        }
+    }
+
+    /// Puts a sequence at the end of its queue, or in front, if it lost its place.
+    pub(crate) fn enqueue(&mut self, id: SequenceId, ticket: Ticket, end: End) {
+        let Some(tenant) = self.all.get_mut(&ticket.tenant) else { return };
+        let queue = &mut tenant.queues[ticket.priority.min(tenant.policy.max_priority) as usize];
+        let waiting = Waiting { id, arrived: ticket.arrived, overtaken: 0 };
+        match end {
+            End::Back => queue.push_back(waiting),
+            End::Front => queue.push_front(waiting),
+        }
+        self.num_waiting += 1;
+    }
+
+    /// Takes a sequence out of its queue, if it is in one.
+    pub(crate) fn dequeue(&mut self, id: SequenceId, tenant: TenantId) {
+        let Some(tenant) = self.all.get_mut(&tenant) else { return };
+        for queue in &mut tenant.queues {
+            if let Some(at) = queue.iter().position(|waiting| waiting.id == id) {
+                queue.remove(at);
+                self.num_waiting -= 1;
+                return;
+            }
+        }
+    }
+
+    /// Who goes on next, of those that `can_go_on`; `prefix` tells how many tokens of one are cached. `quantum` is
+    /// service.
+    pub(crate) fn next(
+        &self,
+        now: Timestamp,
+        quantum: u64,
+        can_go_on: impl Fn(SequenceId) -> bool,
+        prefix: impl Fn(SequenceId) -> u32,
+    ) -> Option<Next> {
+        let eligible =
+            self.all.iter().filter(|(_, tenant)| tenant.num_waiting() > 0 && tenant.may_run_more());
+        let candidates: alloc::vec::Vec<_> = eligible
+            .filter_map(|(id, tenant)| {
+                Some((*id, tenant.service, tenant.candidate(now, &can_go_on, &prefix)?))
+            })
+            .collect();
+        let least = candidates.iter().map(|(_, service, _)| *service).min()?;
+        let within = candidates.iter().filter(|(_, service, _)| *service <= least.saturating_add(quantum));
+        let best = within.max_by_key(|(id, service, candidate)| {
+            (candidate.prefix, core::cmp::Reverse(*service), core::cmp::Reverse(*id))
+        })?;
+        let (tenant, _, candidate) = *best;
+        Some(Next { tenant, id: candidate.id, class: candidate.class })
+    }
+
+    /// Takes the chosen one out of its queue. Those before it were overtaken.
+    pub(crate) fn start(&mut self, next: Next) {
+        let Some(tenant) = self.all.get_mut(&next.tenant) else { return };
+        let queue = &mut tenant.queues[next.class];
+        // Those that lost their places for it stand in front of it now.
+        let Some(at) = queue.iter().position(|waiting| waiting.id == next.id) else { return };
+        queue.remove(at);
+        queue.iter_mut().take(at).for_each(|waiting| waiting.overtaken = waiting.overtaken.saturating_add(1));
+        self.num_waiting -= 1;
+    }
+
+    /// Slots that are a tenant's by its weight, of `slots`, while those that want service want it: at least one.
+    pub(crate) fn fair_slots(&self, id: TenantId, slots: u32) -> u32 {
+        let active = self.all.iter().filter(|(other, tenant)| **other == id || tenant.is_active());
+        let sum: u64 = active.map(|(_, tenant)| u64::from(tenant.policy.weight.get())).sum();
+        let own = self.all.get(&id).map_or(1, |tenant| u64::from(tenant.policy.weight.get()));
+        (u64::from(slots) * own / sum.max(1)).max(1) as u32
+    }
+
+    /// All sequences that wait, for the invariant check.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = SequenceId> + '_ {
+        self.all.values().flat_map(|tenant| &tenant.queues).flatten().map(|waiting| waiting.id)
+    }
+}
+
+/// Where a sequence queues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    pub(crate) tenant: TenantId,
+    pub(crate) priority: Priority,
+    pub(crate) arrived: Timestamp,
+}
+
+/// Which end of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Back,
+    Front,
+}
+
+/// The place of the one that goes on next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: SequenceId,
+    class: usize,
+}

@@ -1,5 +1,0 @@
-//! The core against a fake executor that keeps books of its own.
-
-mod fake_gpu;
-mod random;
-mod scenarios;

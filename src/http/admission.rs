@@ -1,0 +1,113 @@
+//! How a request wants to be scheduled: `priority`, `timeout` and `cache_salt`.
+
+use sha2::{Digest, Sha256};
+use troupe_actors::session::Admission;
+use troupe_protocol::Priority;
+
+use super::error::{ApiError, echo};
+use super::fields::{Fields, wrong_type};
+
+/// The longest time that a request may ask for, in seconds.
+const MAX_TIMEOUT_S: f64 = 86_400.0;
+
+/// Takes the fields. Whose request it is they do not say: [`Tenant::sign`](super::tenants::Tenant::sign) does.
+///
+/// # Errors
+/// The first field that is wrong, by name.
+pub(super) fn read(fields: &mut Fields) -> Result<Admission, ApiError> {
+    Ok(Admission {
+        priority: priority(fields)?,
+        timeout: timeout(fields)?,
+        cache_salt: fields.string("cache_salt")?.map_or(0, |salt| salt_of(&salt)),
+        ..Admission::default()
+    })
+}
+
+fn priority(fields: &mut Fields) -> Result<Priority, ApiError> {
+    let Some(name) = fields.string("priority")? else { return Ok(Priority::default()) };
+    Priority::from_name(&name).ok_or_else(|| {
+        let names = Priority::ALL.map(Priority::as_str).join(", ");
+        ApiError::invalid("priority", format!("{:?} is not one of {names}", echo(&name)))
+    })
+}
+
+/// Microseconds of a time in seconds.
+fn timeout(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
+    let Some(value) = fields.take("timeout") else { return Ok(None) };
+    let seconds = value.as_f64().ok_or_else(|| wrong_type("timeout", "a number of seconds", &value))?;
+    if seconds > 0.0 && seconds <= MAX_TIMEOUT_S {
+        Ok(Some((seconds * 1e6).ceil() as u64))
+    } else {
+        let reason = format!("{value} is not above 0 and at most {MAX_TIMEOUT_S} seconds");
+        Err(ApiError::invalid("timeout", reason))
+    }
+}
+
+/// Salts that differ share nothing, so it is a hash that nobody finds collisions of by chance.
+fn salt_of(text: &str) -> u64 {
+    let digest = Sha256::digest(text);
+    digest.iter().take(8).fold(0, |salt, &byte| salt << 8 | u64::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn of(body: Value) -> Result<Admission, ApiError> {
+        read(&mut Fields::of(body, "body").unwrap())
+    }
+
+    #[test]
+    fn fields_are_read_and_absent_ones_have_defaults() {
+        assert_eq!(of(json!({})), Ok(Admission::default()));
+        for priority in Priority::ALL {
+            assert_eq!(of(json!({"priority": priority.as_str()})).unwrap().priority, priority);
+        }
+        for (timeout, micros) in
+            [(json!(1), 1_000_000), (json!(0.25), 250_000), (json!(1e-9), 1), (json!(86_400), 86_400_000_000)]
+        {
+            assert_eq!(of(json!({"timeout": timeout})).unwrap().timeout, Some(micros));
+        }
+        let salt = |text: &str| of(json!({"cache_salt": text})).unwrap().cache_salt;
+        assert_eq!(salt("a"), salt("a"));
+        assert!(salt("a") != salt("b") && salt("") != 0);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (body, message) in [
+            (
+                json!({"priority": "urgent"}),
+                "invalid value for 'priority': \"urgent\" is not one of batch, normal, interactive",
+            ),
+            (
+                json!({"priority": 0}),
+                "invalid type for 'priority': expected a string, but got an integer instead",
+            ),
+            (
+                json!({"timeout": 0}),
+                "invalid value for 'timeout': 0 is not above 0 and at most 86400 seconds",
+            ),
+            (
+                json!({"timeout": -1.5}),
+                "invalid value for 'timeout': -1.5 is not above 0 and at most 86400 seconds",
+            ),
+            (
+                json!({"timeout": 86_401}),
+                "invalid value for 'timeout': 86401 is not above 0 and at most 86400 seconds",
+            ),
+            (
+                json!({"timeout": "1"}),
+                "invalid type for 'timeout': expected a number of seconds, but got a string instead",
+            ),
+            (
+                json!({"cache_salt": 1}),
+                "invalid type for 'cache_salt': expected a string, but got an integer instead",
+            ),
+        ] {
+            assert_eq!(of(body).unwrap_err().to_string(), message);
+        }
+    }
+}

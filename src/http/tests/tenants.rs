@@ -1,0 +1,204 @@
+//! Who is let in, as whom, and what those hear who are not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use troupe_actors::testing::says;
+use troupe_config::KeyDigest;
+use troupe_protocol::{
+    Fault, Priority, Rate, RateStatus, RateStatuses, RejectReason, SequenceEvent, TenantId,
+};
+
+use super::client::{Reply, TestServer, head, keyless};
+use crate::http::{Directory, Tenant};
+
+const ADMIN: &str = "root";
+
+fn digest(key: &str) -> KeyDigest {
+    KeyDigest(Sha256::digest(key).into())
+}
+
+/// Tenant 1 with the key `one`, a time limit and one model; tenant 2 with the key `two`.
+fn directory() -> Directory {
+    let one = Tenant { id: TenantId(1), timeout: Some(5_000_000), models: vec!["alias".to_owned()] };
+    let two = Tenant::unlimited(TenantId(2));
+    Directory {
+        keys: vec![(digest("one"), Arc::new(one)), (digest("two"), Arc::new(two))],
+        anonymous: None,
+        admin: Some(digest(ADMIN)),
+        names: BTreeMap::new(),
+    }
+}
+
+fn with_headers(method: &str, path: &str, headers: &str, body: &str) -> Vec<u8> {
+    let mut request = head(method, path, &format!("{headers}content-length: {}\r\n", body.len()));
+    request.extend_from_slice(body.as_bytes());
+    request
+}
+
+async fn complete(server: &TestServer, headers: &str, body: serde_json::Value) -> Reply {
+    server.ask(with_headers("POST", "/v1/completions", headers, &body.to_string())).await
+}
+
+#[actix_web::test]
+async fn a_missing_key_and_a_wrong_one_get_the_same_answer() {
+    let server = TestServer::serving(|sequence| says(sequence, "x"), directory());
+    let mut bodies = Vec::new();
+    for headers in [
+        "",
+        "authorization: Bearer wrong\r\n",
+        "authorization: Bearer \r\n",
+        "authorization: Basic one\r\n",
+        "x-api-key: wrong\r\n",
+        "authorization: Bearer root\r\n",
+    ] {
+        for (method, path) in [
+            ("POST", "/v1/chat/completions"),
+            ("POST", "/v1/completions"),
+            ("POST", "/tokenize"),
+            ("POST", "/detokenize"),
+            ("GET", "/v1/models"),
+            ("GET", "/v1/models/test"),
+        ] {
+            let reply = server.ask(with_headers(method, path, headers, "")).await;
+            assert_eq!(reply.status, 401, "{method} {path} {headers:?}");
+            assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
+            bodies.push(reply.body);
+        }
+    }
+    assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "{bodies:?}");
+    let error: serde_json::Value = serde_json::from_str(&bodies[0]).unwrap();
+    assert_eq!(error["error"]["code"], "invalid_api_key");
+    for path in ["/health", "/ready", "/metrics"] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_request_is_its_tenants_with_what_it_asked_for() {
+    let mut server = TestServer::serving(|sequence| says(sequence, "x"), directory());
+    let wishes = json!({"prompt": "a", "priority": "batch", "timeout": 1.5, "cache_salt": "s"});
+    for headers in ["authorization: Bearer two\r\n", "x-api-key: two\r\n"] {
+        assert_eq!(complete(&server, headers, wishes.clone()).await.status, 200);
+        let sequence = server.admitted().await;
+        assert_eq!((sequence.tenant, sequence.priority), (TenantId(2), Priority::Batch));
+        assert_eq!(sequence.timeout, Some(1_500_000));
+        assert_ne!(sequence.cache_salt, 0);
+    }
+    let one = "authorization: Bearer one\r\n";
+    for (timeout, expected) in [(json!(null), 5_000_000), (json!(9), 9_000_000)] {
+        let body = json!({"prompt": "a", "model": "alias", "timeout": timeout});
+        assert_eq!(complete(&server, one, body).await.status, 200);
+        let sequence = server.admitted().await;
+        assert_eq!((sequence.tenant, sequence.timeout), (TenantId(1), Some(expected)));
+        assert_eq!((sequence.priority, sequence.cache_salt), (Priority::Normal, 0));
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_model_outside_a_tenants_list_is_one_that_does_not_exist() {
+    let server = TestServer::serving(|sequence| says(sequence, "x"), directory());
+    let one = "x-api-key: one\r\n";
+    let ask = async |model: &str| complete(&server, one, json!({"prompt": "a", "model": model})).await;
+    let (other, unknown) = (ask("test").await, ask("nonesuch").await);
+    assert_eq!((other.status, unknown.status), (404, 404));
+    assert_eq!(other.body.replace("test", "nonesuch"), unknown.body);
+    assert_eq!(
+        complete(&server, one, json!({"prompt": "a"})).await.status,
+        404,
+        "the default is not its own"
+    );
+    let get = async |path: &str| server.ask(with_headers("GET", path, one, "")).await;
+    assert_eq!(get("/v1/models").await.json()["data"][0]["id"], "alias");
+    assert_eq!((get("/v1/models/alias").await.status, get("/v1/models/test").await.status), (200, 404));
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_rate_limit_is_429_and_says_when_to_come_back() {
+    let server = TestServer::start(|_| {
+        let rates = RateStatuses {
+            requests: Some(RateStatus { limit: 60, remaining: 3, reset: 57_000_000 }),
+            tokens: Some(RateStatus { limit: 1000, remaining: 0, reset: 360_000_000 }),
+        };
+        let reason =
+            RejectReason::RateLimited { rate: Rate::Tokens, per_minute: 1000, retry_after: 1_000_001, rates };
+        vec![SequenceEvent::Rejected(reason)]
+    });
+    for stream in [false, true] {
+        let reply = server.post("/v1/completions", &json!({"prompt": "a", "stream": stream})).await;
+        assert_eq!((reply.status, reply.header("retry-after")), (429, Some("2")));
+        for (name, value) in [
+            ("x-ratelimit-limit-requests", "60"),
+            ("x-ratelimit-remaining-requests", "3"),
+            ("x-ratelimit-reset-requests", "57s"),
+            ("x-ratelimit-limit-tokens", "1000"),
+            ("x-ratelimit-remaining-tokens", "0"),
+            ("x-ratelimit-reset-tokens", "6m0s"),
+        ] {
+            assert_eq!(reply.header(name), Some(value), "{name}");
+        }
+        let error = &reply.json()["error"];
+        assert_eq!(
+            (&error["code"], &error["type"]),
+            (&json!("rate_limit_exceeded"), &json!("rate_limit_error"))
+        );
+        assert_eq!(error["message"], "the tenant's limit of 1000 tokens a minute is reached");
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_tenants_full_queue_is_429_and_a_deadline_504() {
+    let full =
+        TestServer::start(|_| vec![SequenceEvent::Rejected(RejectReason::TenantQueueFull { limit: 4 })]);
+    let reply = full.post("/v1/completions", &json!({"prompt": "a"})).await;
+    assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
+    assert_eq!(reply.header("x-ratelimit-limit-requests"), None, "it has no such limit");
+    assert_eq!(reply.json()["error"]["code"], "queue_full");
+    full.stop().await;
+
+    let server =
+        TestServer::start(|_| vec![SequenceEvent::Failed(Fault::DeadlineExceeded { timeout: 250_000 })]);
+    for stream in [false, true] {
+        let reply = server.post("/v1/completions", &json!({"prompt": "a", "stream": stream})).await;
+        let error = &reply.json()["error"];
+        assert_eq!((reply.status, &error["code"]), (504, &json!("timeout")));
+        assert_eq!(error["message"], "the request did not finish within its timeout of 250 ms");
+    }
+    server.stop().await;
+
+    let server = TestServer::start(|sequence| {
+        let mut events = says(sequence, "begun");
+        events.pop();
+        events.push(SequenceEvent::Failed(Fault::DeadlineExceeded { timeout: 250_000 }));
+        events
+    });
+    let reply = server.post("/v1/completions", &json!({"prompt": "a", "stream": true})).await;
+    let events = reply.events();
+    assert_eq!((reply.status, &events.last().unwrap()["error"]["code"]), (200, &json!("timeout")));
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn the_scheduler_is_shown_to_operators_only() {
+    let path = "/admin/scheduler";
+    let none = TestServer::serving(|_| Vec::new(), keyless());
+    let reply = none.ask(head("GET", path, "authorization: Bearer root\r\n")).await;
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (404, &json!("unknown_url")));
+    none.stop().await;
+
+    let server = TestServer::serving(|_| Vec::new(), directory());
+    for headers in ["", "authorization: Bearer one\r\n"] {
+        let reply = server.ask(head("GET", path, headers)).await;
+        assert_eq!((reply.status, &reply.json()["error"]["code"]), (401, &json!("invalid_api_key")));
+    }
+    // This scheduler has no engine yet, so it has nothing to show.
+    let reply = server.ask(head("GET", path, "authorization: Bearer root\r\n")).await;
+    assert_eq!((reply.status, &reply.json()["error"]["code"]), (503, &json!("model_not_ready")));
+    server.stop().await;
+}

@@ -1,0 +1,291 @@
+//! A workload from its first event to its end, watched by those who would notice.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use troupe_protocol::{EngineLimits, Fault};
+use troupe_scheduler::{CacheShare, Config, Effect, Effects, Event, Preemption, Scheduler, Timestamp};
+
+use crate::canary::Canary;
+use crate::fake_gpu::FakeGpu;
+use crate::sessions::Sessions;
+use crate::workload::{Action, Workload};
+
+/// Steps after the last event within which everything must have come to its end.
+const STEPS_TO_END: usize = 50_000;
+
+/// What is varied. None of it may change what a sequence says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Steps submitted ahead.
+    pub lookahead: usize,
+    /// Who shares blocks.
+    pub cache: CacheShare,
+    /// When sequences lose their places.
+    pub preemption: Preemption,
+    /// Tokens of a step; the workload's own where there is none.
+    pub budget: Option<u32>,
+}
+
+/// All that are run for each seed, the one that is served first.
+pub const VARIANTS: [Variant; 6] = {
+    let served =
+        Variant { lookahead: 1, cache: CacheShare::Tenant, preemption: Preemption::ForShares, budget: None };
+    [
+        served,
+        Variant { lookahead: 0, ..served },
+        Variant { cache: CacheShare::Off, ..served },
+        Variant { cache: CacheShare::Server, budget: Some(64), ..served },
+        Variant { preemption: Preemption::ForMemory, ..served },
+        Variant { budget: Some(2048), ..served },
+    ]
+};
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Requests that arrived.
+    pub requests: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Tokens computed.
+    pub tokens: u64,
+    /// Tokens of prompts that were found in the cache.
+    pub cached_tokens: u64,
+    /// Sequences that lost their places.
+    pub preemptions: u64,
+    /// Sequences that came to their end.
+    pub finished: u64,
+    /// A hash of all effects, in order.
+    pub history: u64,
+}
+
+/// Runs a workload.
+///
+/// # Panics
+/// On the first violation: of an invariant, of an answer, or of the bound within which everything ends.
+pub fn run(workload: &Workload, variant: Variant, canary: Option<Canary>) -> Report {
+    let mut world = Simulation::new(workload, variant, canary);
+    for (at, action) in &workload.events {
+        world.advance_to(*at);
+        world.act(action);
+    }
+    world.come_to_an_end();
+    world.report
+}
+
+struct Simulation<'a> {
+    workload: &'a Workload,
+    limits: EngineLimits,
+    scheduler: Scheduler,
+    gpu: FakeGpu,
+    /// When each step in flight is done.
+    done_at: VecDeque<u64>,
+    sessions: Sessions,
+    now: u64,
+    slow: u64,
+    canary: Option<Canary>,
+    effects: Effects,
+    report: Report,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(workload: &'a Workload, variant: Variant, canary: Option<Canary>) -> Self {
+        let mut limits = workload.limits;
+        if let Some(budget) = variant.budget {
+            limits.max_num_batched_tokens = budget.max(limits.max_num_seqs);
+        }
+        let config = Config {
+            max_queued: workload.max_queued,
+            lookahead: variant.lookahead,
+            cache: variant.cache,
+            cache_key: 0x0123_4567_89ab_cdef,
+            preemption: variant.preemption,
+        };
+        let mut simulation = Self {
+            workload,
+            limits,
+            scheduler: Scheduler::new(config, limits),
+            gpu: FakeGpu::new(limits),
+            done_at: VecDeque::new(),
+            sessions: Sessions::default(),
+            now: 0,
+            slow: 1,
+            canary,
+            effects: Effects::new(),
+            report: Report::default(),
+        };
+        simulation.apply(Event::TenantsConfigured(workload.policies.clone()));
+        simulation
+    }
+
+    /// Time goes by: steps are done and deadlines pass, in their order.
+    fn advance_to(&mut self, at: u64) {
+        loop {
+            self.submit();
+            let step = self.done_at.front().copied();
+            let deadline = self.scheduler.next_deadline().map(|Timestamp(at)| at.max(self.now));
+            let Some(next) = [step, deadline].into_iter().flatten().min().filter(|&next| next <= at) else {
+                break;
+            };
+            self.now = next;
+            if step == Some(next) {
+                self.finish();
+            } else {
+                self.apply(Event::TimePassed);
+            }
+        }
+        self.now = at;
+        self.sessions.check_deadlines(at);
+    }
+
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Arrive(request) => {
+                self.report.requests += 1;
+                self.sessions.open(request, self.now);
+                self.apply(Event::Arrived(request.clone()));
+            }
+            Action::Grant(sequence, tokens) => {
+                self.sessions.grant(*sequence, *tokens);
+                self.apply(Event::CreditGranted { sequence: *sequence, tokens: *tokens });
+            }
+            Action::Cancel(sequence) => {
+                self.sessions.close(*sequence);
+                self.apply(Event::Cancelled(*sequence));
+            }
+            Action::FailSteps => self.fail_steps(),
+            Action::LoseExecutor => {
+                self.lose_memory();
+                self.apply(Event::ExecutorLost);
+                self.apply(Event::ExecutorReady(self.limits));
+            }
+            Action::Configure(policy) => self.apply(Event::TenantsConfigured(vec![*policy])),
+            Action::SlowStep(times) => self.slow = *times,
+        }
+    }
+
+    /// The executor is fit for new steps before the core has heard of all that failed, so one may come in between.
+    fn fail_steps(&mut self) {
+        let failed = std::mem::take(&mut self.gpu.in_flight);
+        if failed.is_empty() {
+            return;
+        }
+        self.sessions.steps_failed();
+        self.lose_memory();
+        for outcome in failed {
+            let step = outcome.step;
+            self.apply(Event::StepFailed { step, fault: Fault::Step { step, message: "planted".into() } });
+            self.submit();
+        }
+    }
+
+    fn lose_memory(&mut self) {
+        self.gpu.lose_all();
+        self.done_at.clear();
+    }
+
+    fn submit(&mut self) {
+        while let Some(mut plan) = self.scheduler.plan(Timestamp(self.now), &mut self.effects) {
+            self.watch();
+            if let Some(canary) = self.canary {
+                let Some(spoiled) = canary.spoil_plan(plan, self.limits.max_num_batched_tokens) else {
+                    continue;
+                };
+                plan = spoiled;
+            }
+            let tokens = u64::from(self.gpu.submit(plan));
+            let (base, each) = self.workload.step_time;
+            let start = self.done_at.back().copied().unwrap_or(0).max(self.now);
+            self.done_at.push_back(start + (base + each * tokens) * std::mem::replace(&mut self.slow, 1));
+        }
+        self.watch();
+    }
+
+    fn finish(&mut self) {
+        self.done_at.pop_front();
+        let mut outcome = self.gpu.in_flight.pop_front().expect("a step is in flight");
+        self.report.steps += 1;
+        match self.canary {
+            Some(Canary::LostOutcome) if self.report.steps == 1 => return,
+            Some(canary) => canary.spoil_outcome(&mut outcome),
+            None => {}
+        }
+        self.apply(Event::StepDone(outcome));
+    }
+
+    fn apply(&mut self, event: Event) {
+        self.scheduler.apply(Timestamp(self.now), event, &mut self.effects);
+        self.watch();
+    }
+
+    fn watch(&mut self) {
+        self.scheduler.check_invariants().unwrap_or_else(|violation| panic!("{violation}"));
+        let mut effects = std::mem::take(&mut self.effects);
+        if let Some(canary) = self.canary {
+            canary.spoil_effects(&mut effects);
+        }
+        for effect in effects {
+            self.report.book(&effect);
+            self.sessions.observe(effect, self.now);
+        }
+    }
+
+    /// Faults are over and all clients read: what was taken must come to its end.
+    fn come_to_an_end(&mut self) {
+        for sequence in self.sessions.open_ids() {
+            self.sessions.grant(sequence, 1_000);
+            self.apply(Event::CreditGranted { sequence, tokens: 1_000 });
+        }
+        for _ in 0..STEPS_TO_END {
+            self.submit();
+            let Some(at) = self.done_at.front().copied() else { break };
+            self.now = self.now.max(at);
+            self.finish();
+        }
+        let counts = self.scheduler.counts();
+        assert!(self.scheduler.is_idle(), "not at an end: {counts:?}");
+        assert_eq!(
+            counts.blocks.free + counts.blocks.cached,
+            self.limits.num_blocks,
+            "blocks are lost: {counts:?}"
+        );
+        let open = self.sessions.open_ids();
+        assert!(open.is_empty(), "never heard their end: {open:?}");
+        self.report.tokens = self.gpu.tokens_computed;
+    }
+}
+
+impl Report {
+    /// Adds what came of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.steps += other.steps;
+        self.tokens += other.tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.preemptions += other.preemptions;
+        self.finished += other.finished;
+    }
+
+    fn book(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Started { cached_tokens, .. } => self.cached_tokens += u64::from(*cached_tokens),
+            Effect::Preempted { .. } => self.preemptions += 1,
+            Effect::Finish { .. } => self.finished += 1,
+            _ => {}
+        }
+        // A hash cannot fail.
+        let _ = write!(Fnv(&mut self.history), "{effect:?}");
+    }
+}
+
+/// A hash of what is written to it.
+struct Fnv<'a>(&'a mut u64);
+
+impl Write for Fnv<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let mixed = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        *self.0 = text.bytes().fold(*self.0, mixed);
+        Ok(())
+    }
+}

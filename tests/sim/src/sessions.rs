@@ -1,0 +1,169 @@
+//! The clients: what each has heard, and what it must hear next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use troupe_protocol::{Fault, FinishReason, NewSequence, SequenceId, TokenId, Usage};
+use troupe_scheduler::{Effect, MAX_REPLAYS};
+
+use crate::fake_gpu::{NOTHING, content, says};
+
+/// Everybody who asked, and everybody whose end was told.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    open: BTreeMap<SequenceId, Session>,
+    ended: BTreeSet<SequenceId>,
+    /// Times at which steps failed.
+    failures: u32,
+}
+
+#[derive(Debug)]
+struct Session {
+    request: NewSequence,
+    arrived: u64,
+    /// Failures before it arrived.
+    failures: u32,
+    content: u64,
+    received: u32,
+    credit: u32,
+    is_accepted: bool,
+    /// What its last token means.
+    end: Option<FinishReason>,
+}
+
+impl Sessions {
+    /// A client asks.
+    pub fn open(&mut self, request: &NewSequence, now: u64) {
+        let content = request.prompt.iter().fold(NOTHING, |before, &token| content(before, token));
+        let session = Session {
+            arrived: now,
+            failures: self.failures,
+            content,
+            received: 0,
+            credit: request.credit,
+            is_accepted: false,
+            end: None,
+            request: request.clone(),
+        };
+        self.open.insert(request.id, session);
+    }
+
+    /// A client has room for more.
+    pub fn grant(&mut self, sequence: SequenceId, tokens: u32) {
+        if let Some(session) = self.open.get_mut(&sequence) {
+            session.credit += tokens;
+        }
+    }
+
+    /// A client goes away.
+    pub fn close(&mut self, sequence: SequenceId) {
+        if self.open.remove(&sequence).is_some() {
+            self.ended.insert(sequence);
+        }
+    }
+
+    /// All steps in flight failed.
+    pub fn steps_failed(&mut self) {
+        self.failures += 1;
+    }
+
+    /// Who has not heard an end.
+    pub fn open_ids(&self) -> Vec<SequenceId> {
+        self.open.keys().copied().collect()
+    }
+
+    /// Whether nobody waits beyond a deadline.
+    ///
+    /// # Panics
+    /// If somebody does.
+    pub fn check_deadlines(&self, now: u64) {
+        for (id, session) in &self.open {
+            let timeout = session.request.timeout;
+            assert!(timeout.is_none_or(|timeout| session.arrived + timeout > now), "{id} is overdue");
+        }
+    }
+
+    /// A client hears something.
+    ///
+    /// # Panics
+    /// If it is not what it must hear.
+    pub fn observe(&mut self, effect: Effect, now: u64) {
+        match effect {
+            Effect::Accept { sequence, .. } => {
+                let session = self.session(sequence);
+                assert!(!std::mem::replace(&mut session.is_accepted, true), "{sequence} was accepted twice");
+            }
+            Effect::Started { sequence, cached_tokens, .. } => {
+                let session = self.session(sequence);
+                assert!(session.is_accepted, "{sequence} was never accepted");
+                assert!(
+                    (cached_tokens as usize) < session.request.prompt.len(),
+                    "{sequence} computes nothing"
+                );
+            }
+            Effect::Preempted { sequence } => {
+                self.session(sequence);
+            }
+            Effect::Deliver { sequence, token } => self.session(sequence).hear(token.id),
+            Effect::Finish { sequence, reason, usage } => {
+                self.session(sequence).finish(reason, usage);
+                self.close(sequence);
+            }
+            Effect::Reject { sequence, .. } => {
+                assert!(!self.session(sequence).is_accepted, "{sequence} was accepted and rejected");
+                self.close(sequence);
+            }
+            Effect::Fail { sequence, fault } => {
+                let failures = self.failures;
+                self.session(sequence).fail(&fault, failures, now);
+                self.close(sequence);
+            }
+        }
+    }
+
+    fn session(&mut self, sequence: SequenceId) -> &mut Session {
+        assert!(!self.ended.contains(&sequence), "{sequence} hears something after its end");
+        self.open.get_mut(&sequence).unwrap_or_else(|| panic!("{sequence} was never asked for"))
+    }
+}
+
+impl Session {
+    fn hear(&mut self, token: TokenId) {
+        let (id, received) = (self.request.id, self.received);
+        assert!(self.is_accepted, "{id} was never accepted");
+        assert!(self.end.is_none(), "{id} goes on after its last token");
+        assert!(self.credit > 0, "{id} has no room for a token");
+        assert_eq!(token, says(self.content), "{id} said another token after {received}");
+        self.content = content(self.content, token);
+        self.received += 1;
+        self.credit -= 1;
+        self.end = if self.request.stop_tokens.contains(&token) {
+            Some(FinishReason::Stop)
+        } else {
+            (self.received == self.request.max_tokens).then_some(FinishReason::Length)
+        };
+    }
+
+    fn finish(&mut self, reason: FinishReason, usage: Usage) {
+        let id = self.request.id;
+        assert!(self.end.is_some(), "{id} ended too early: {reason:?} after {} tokens", self.received);
+        assert_eq!(self.end, Some(reason), "{id} ended for another reason");
+        let heard = (self.request.prompt.len() as u32, self.received);
+        assert_eq!((usage.prompt_tokens, usage.completion_tokens), heard, "{id} counts other tokens");
+        assert!(usage.cached_tokens < usage.prompt_tokens, "{id} computed nothing");
+    }
+
+    fn fail(&mut self, fault: &Fault, failures: u32, now: u64) {
+        let id = self.request.id;
+        match fault {
+            Fault::DeadlineExceeded { timeout } => {
+                assert_eq!(Some(*timeout), self.request.timeout, "{id} had another timeout");
+                assert!(now >= self.arrived + timeout, "{id} failed before its deadline");
+            }
+            Fault::Step { .. } => {
+                let seen = failures - self.failures;
+                assert!(seen > u32::from(MAX_REPLAYS), "{id} failed after {seen} failures");
+            }
+            other => panic!("{id}: {other}"),
+        }
+    }
+}
