@@ -30,7 +30,8 @@ pub struct NewSequence {
 }
 
 /// What the scheduler tells a session. A stream is `Accepted`, `Started`, any number of `Token`, then exactly one of the
-/// others; `Rejected` may come first and alone, and an end at any time after `Accepted`.
+/// others; `Rejected` may come first and alone, or later if a new executor has smaller bounds, and an end at any time
+/// after `Accepted`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SequenceEvent {
     /// It was taken, and waits or runs.
