@@ -168,6 +168,25 @@ fn blocks_in_any_order_hold_the_same() {
 }
 
 #[test]
+fn a_prefix_that_another_computed_changes_nothing() {
+    let mut driver = Driver::load(&default_model());
+    let prompts = prompts();
+    for prompt in &prompts[prompts.len() - 2..] {
+        for sampling in ways() {
+            let mut first = driver.sequence(prompt, sampling.clone(), max_len(prompt));
+            driver.generate(&mut first, prompt.len(), COUNT);
+            let full = (prompt.len() - 1) / driver.engine.limits().block_size as usize;
+            for count in [1, full / 2, full] {
+                let mut second = driver.sequence(prompt, sampling.clone(), max_len(prompt));
+                driver.share(&first, count, &mut second);
+                driver.generate(&mut second, prompt.len(), COUNT);
+                assert_eq!(second.sampled, first.sampled, "{count} blocks of {full}");
+            }
+        }
+    }
+}
+
+#[test]
 fn outcomes_come_in_the_order_of_the_plans_rows() {
     let folder = Checkpoint::tiny(&json!({})).write();
     let mut driver = Driver::load(&request(folder.path()));

@@ -86,6 +86,12 @@ impl Driver {
         }
     }
 
+    /// Gives `sequence`, which has nothing yet, the first `count` blocks of `other` with what is computed in them.
+    pub fn share(&self, other: &Sequence, count: usize, sequence: &mut Sequence) {
+        sequence.blocks = other.blocks[..count].to_vec();
+        sequence.computed = count * self.engine.limits().block_size as usize;
+    }
+
     /// Takes back slot and blocks. What they hold is garbage from now on.
     pub fn release(&mut self, sequence: Sequence) {
         self.slots.insert(0, sequence.slot);
