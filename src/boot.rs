@@ -280,6 +280,7 @@ fn load_request(config: &Config) -> Result<LoadRequest> {
         max_num_batched_tokens: engine.max_num_batched_tokens,
         block_size: engine.block_size,
         kv_cache_bytes: engine.kv_cache_memory,
+        store: None,
         cpu: cpu_options(&config.cpu),
     })
 }

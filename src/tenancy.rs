@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use troupe_config::{ANONYMOUS, Config, Priority as PriorityName, TenantConfig};
 use troupe_protocol::{Priority, TenantId, TenantPolicy};
@@ -99,10 +100,17 @@ fn read(config: &Config, ids: &mut Ids) -> (Vec<TenantPolicy>, Directory) {
     (policies, Directory { keys, anonymous, admin: config.admin.key_sha256, names })
 }
 
+/// Depends on the name alone, so that a tenant finds its own blocks in a store that outlives the process.
+fn namespace(name: &str) -> u64 {
+    let digest = Sha256::digest(name);
+    digest.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
 fn policy(id: TenantId, tenant: &TenantConfig) -> TenantPolicy {
     let at_least_one = |limit: Option<u32>| limit.and_then(NonZeroU32::new);
     TenantPolicy {
         id,
+        namespace: namespace(&tenant.name),
         weight: NonZeroU32::new(tenant.weight).unwrap_or(NonZeroU32::MIN),
         max_running: at_least_one(tenant.max_running),
         max_queued: tenant.max_queued,

@@ -83,6 +83,7 @@ pub fn model_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
             max_num_batched_tokens: 512,
             block_size: 16,
             num_blocks: 1024,
+            num_stored_blocks: 0,
             vocab_size: VOCAB_SIZE,
         },
         tokenizer: Arc::new(tokenizer),

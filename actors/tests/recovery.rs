@@ -24,6 +24,7 @@ const LIMITS: EngineLimits = EngineLimits {
     max_num_batched_tokens: 16,
     block_size: 8,
     num_blocks: 64,
+    num_stored_blocks: 0,
     vocab_size: 1000,
 };
 
@@ -64,6 +65,7 @@ impl Puppet {
                     limits: LIMITS,
                     weight_bytes: 0,
                     kv_bytes: 0,
+                    stored: Vec::new(),
                 })),
                 Ok(GpuCommand::Submit(plan)) => {
                     if self.steps == 0 {
@@ -119,6 +121,7 @@ fn company(lives: &'static [u32]) -> World {
         max_num_batched_tokens: None,
         block_size: 8,
         kv_cache_bytes: None,
+        store: None,
         cpu: CpuOptions::default(),
     };
     let started = Arc::new(AtomicU32::new(0));

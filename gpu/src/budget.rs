@@ -68,6 +68,7 @@ pub fn plan(
         max_num_batched_tokens,
         block_size,
         num_blocks: num_blocks as u32,
+        num_stored_blocks: 0,
         vocab_size: config.size("vocab_size")? as u32,
     };
     let (dtype, body) = (place.dtype, place.body);

@@ -82,6 +82,7 @@ impl Engine {
             limits,
             weight_bytes,
             kv_bytes: kv.nbytes(),
+            stored: Vec::new(),
         };
         let slots = Slots::new(limits.max_num_seqs as usize, vocab_size)?;
         let mut engine = Self { model, kv, slots, info, in_flight: VecDeque::new(), steps: 0 };
@@ -97,6 +98,8 @@ impl Engine {
         let (step, slot) = (StepId(0), SlotId(0));
         self.submit(&StepPlan {
             step,
+            saves: Vec::new(),
+            loads: Vec::new(),
             bindings: vec![Binding { slot, sampling, history: None, max_len: 1 }],
             rows: vec![Row {
                 sequence: SequenceId(0),

@@ -2,9 +2,10 @@
 //! a sink given at start. `Load`, `Submit` and `Drain` travel on the data lane, `Stats` and `Stop` on the urgent one.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{EngineLimits, Fault, StepId, StepOutcome, StepPlan};
+use crate::{BlockName, EngineLimits, Fault, StepId, StepOutcome, StepPlan, StoreId};
 
 /// Capacity of the data lane. The scheduler keeps two steps in flight; the rest is room for `Load` and `Drain`.
 pub const DATA_LANE: usize = 4;
@@ -77,8 +78,19 @@ pub struct LoadRequest {
     pub block_size: u32,
     /// Bytes for KV blocks; `None` lets the executor choose from the memory it finds.
     pub kv_cache_bytes: Option<u64>,
+    /// Where blocks go that the KV memory has no room for; `None` forgets them.
+    pub store: Option<StoreRequest>,
     /// How the CPU computes. Without effect on a GPU, but for `activations`, which are refused there.
     pub cpu: CpuOptions,
+}
+
+/// The block store that is wanted: the second tier of the prefix cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreRequest {
+    /// Folder of its file; in memory without one.
+    pub dir: Option<String>,
+    /// Bytes that it may take.
+    pub bytes: u64,
 }
 
 /// How the CPU computes.
@@ -185,6 +197,17 @@ pub struct EngineInfo {
     pub weight_bytes: u64,
     /// Bytes of KV blocks.
     pub kv_bytes: u64,
+    /// What the block store holds from an earlier run, least recently written first.
+    pub stored: Vec<StoredBlock>,
+}
+
+/// A block in the block store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredBlock {
+    /// Where.
+    pub at: StoreId,
+    /// What it holds.
+    pub name: BlockName,
 }
 
 /// The executor's memory and progress.

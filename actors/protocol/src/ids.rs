@@ -30,6 +30,11 @@ id! {
     BlockId(u32), "block-"
 }
 id! {
+    /// Index of a block in the block store, the second tier of the prefix cache. Below
+    /// [`num_stored_blocks`](crate::EngineLimits::num_stored_blocks); reused.
+    StoreId(u32), "stored-"
+}
+id! {
     /// One forward pass. Counts up from zero for the life of an executor's scheduler.
     StepId(u64), "step-"
 }
@@ -42,6 +47,13 @@ impl TenantId {
     /// The tenant of requests that carry no key.
     pub const ANONYMOUS: Self = Self(0);
 }
+
+/// Names what a full block holds: its tokens, all tokens before them, and who may share it.
+///
+/// 128 bits, mixed with a key that clients do not know: equal names mean equal contents, and nobody can look for two
+/// contents of one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockName(pub u128);
 
 /// Index into the vocabulary. A plain number, since it is also what tensors hold.
 pub type TokenId = u32;

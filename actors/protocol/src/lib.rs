@@ -19,11 +19,13 @@ pub mod tenant;
 pub use error::{Fault, InvalidParameter, RejectReason};
 pub use gpu::{
     Activations, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, GpuCommand, GpuEvent, GpuStats,
-    KvCacheDtype, LoadRequest, WeightDtype,
+    KvCacheDtype, LoadRequest, StoreRequest, StoredBlock, WeightDtype,
 };
-pub use ids::{BlockId, SequenceId, SlotId, StepId, TenantId, TokenId};
+pub use ids::{BlockId, BlockName, SequenceId, SlotId, StepId, StoreId, TenantId, TokenId};
 pub use limits::{EngineLimits, StepDefaults};
 pub use sampling::SamplingParams;
 pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
-pub use step::{Binding, History, Row, RowOutcome, RowOutput, RowTokens, StepOutcome, StepPlan};
+pub use step::{
+    Binding, BlockTransfer, History, Row, RowOutcome, RowOutput, RowTokens, StepOutcome, StepPlan,
+};
 pub use tenant::{Priority, Rate, RateStatus, RateStatuses, TenantPolicy};

@@ -13,6 +13,8 @@ pub struct EngineLimits {
     pub block_size: u32,
     /// KV blocks in all.
     pub num_blocks: u32,
+    /// Blocks that the block store holds; zero without one.
+    pub num_stored_blocks: u32,
     /// Tokens in the vocabulary, as wide as the logits.
     pub vocab_size: u32,
 }

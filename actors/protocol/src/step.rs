@@ -6,17 +6,33 @@
 
 use alloc::vec::Vec;
 
-use crate::{BlockId, SampledToken, SamplingParams, SequenceId, SlotId, StepId, TokenId};
+use crate::{BlockId, BlockName, SampledToken, SamplingParams, SequenceId, SlotId, StepId, StoreId, TokenId};
 
 /// The rows of one forward. Executed in order of submission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepPlan {
     /// This step.
     pub step: StepId,
+    /// Blocks copied to the block store as they are before all else in the step. There when the step is done.
+    pub saves: Vec<BlockTransfer>,
+    /// Blocks copied from the block store after the saves and before the forward.
+    pub loads: Vec<BlockTransfer>,
     /// Slots that get a new owner before the forward.
     pub bindings: Vec<Binding>,
-    /// At most one row a sequence; tokens over all rows stay within `max_num_batched_tokens`.
+    /// At most one row a sequence; tokens over all rows stay within `max_num_batched_tokens`. None in a step that only
+    /// saves.
     pub rows: Vec<Row>,
+}
+
+/// A block's contents on their way between KV memory and the block store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockTransfer {
+    /// Where in KV memory.
+    pub block: BlockId,
+    /// Where in the store.
+    pub stored: StoreId,
+    /// What it holds.
+    pub name: BlockName,
 }
 
 /// Gives a slot to a sequence. Whatever the slot held before is forgotten.

@@ -40,6 +40,8 @@ impl Priority {
 pub struct TenantPolicy {
     /// Whose.
     pub id: TenantId,
+    /// Where names of its blocks begin; the same after a restart.
+    pub namespace: u64,
     /// Share of the machine beside other tenants that want it.
     pub weight: NonZeroU32,
     /// Sequences that run at once.
@@ -62,6 +64,7 @@ impl TenantPolicy {
     pub const fn unlimited(id: TenantId) -> Self {
         Self {
             id,
+            namespace: id.0 as u64,
             weight: NonZeroU32::MIN,
             max_running: None,
             max_queued: None,

@@ -90,6 +90,7 @@ mod tests {
         max_num_batched_tokens: 16,
         block_size: 4,
         num_blocks: 16,
+        num_stored_blocks: 0,
         vocab_size: 10,
     };
 

@@ -49,7 +49,13 @@ impl Scheduler {
         }
         self.next_step = StepId(draft.step.0 + 1);
         self.in_flight.push_back(InFlight { step: draft.step, rows: draft.in_flight });
-        Some(StepPlan { step: draft.step, bindings: draft.bindings, rows: draft.rows })
+        Some(StepPlan {
+            step: draft.step,
+            saves: Vec::new(),
+            loads: Vec::new(),
+            bindings: draft.bindings,
+            rows: draft.rows,
+        })
     }
 
     /// Tokens that a running sequence could have computed, were there no budget.

@@ -123,7 +123,7 @@ impl Driver {
             bindings.push(sequence.binding());
         }
         let rows = rows.iter_mut().map(|(sequence, feed)| self.row(sequence, *feed, step)).collect();
-        StepPlan { step, bindings, rows }
+        StepPlan { step, saves: Vec::new(), loads: Vec::new(), bindings, rows }
     }
 
     fn row(&mut self, sequence: &mut Sequence, feed: Feed, step: StepId) -> Row {

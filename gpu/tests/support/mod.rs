@@ -26,6 +26,7 @@ pub fn request(path: &Path) -> LoadRequest {
         max_num_batched_tokens: Some(1024),
         block_size: BLOCK_SIZE,
         kv_cache_bytes: Some(16 << 20),
+        store: None,
         cpu: CpuOptions::default(),
     }
 }
@@ -39,6 +40,7 @@ pub fn default_model() -> LoadRequest {
         block_size: 32,
         weights: WeightDtype::Auto,
         kv_cache_bytes: Some(512 << 20),
+        store: None,
         ..request(&path)
     }
 }

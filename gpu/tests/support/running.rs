@@ -111,7 +111,13 @@ pub fn tiny() -> TempDir {
 /// A step that gives slot 0 to a prompt of five tokens, in blocks that hold eleven more.
 pub fn first(step: u64) -> StepPlan {
     let binding = Binding { slot: SlotId(0), sampling: SamplingParams::greedy(), history: None, max_len: 16 };
-    StepPlan { step: StepId(step), bindings: vec![binding], rows: vec![row(0, vec![9, 8, 7, 6, 5])] }
+    StepPlan {
+        step: StepId(step),
+        saves: Vec::new(),
+        loads: Vec::new(),
+        bindings: vec![binding],
+        rows: vec![row(0, vec![9, 8, 7, 6, 5])],
+    }
 }
 
 fn row(start: u32, ids: Vec<TokenId>) -> Row {
@@ -129,5 +135,11 @@ fn row(start: u32, ids: Vec<TokenId>) -> Row {
 pub fn next(step: u64) -> StepPlan {
     let tokens = RowTokens::Sampled(StepId(step - 1));
     let start = 5 + step as u32 - 1;
-    StepPlan { step: StepId(step), bindings: vec![], rows: vec![Row { tokens, ..row(start, vec![]) }] }
+    StepPlan {
+        step: StepId(step),
+        saves: Vec::new(),
+        loads: Vec::new(),
+        bindings: vec![],
+        rows: vec![Row { tokens, ..row(start, vec![]) }],
+    }
 }

@@ -25,6 +25,7 @@ const LIMITS: EngineLimits = EngineLimits {
     max_num_batched_tokens: 2048,
     block_size: 16,
     num_blocks: 20_000,
+    num_stored_blocks: 0,
     vocab_size: 1000,
 };
 

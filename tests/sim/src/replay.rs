@@ -15,6 +15,7 @@ pub const LIMITS: EngineLimits = EngineLimits {
     max_num_batched_tokens: StepDefaults::CPU.max_num_batched_tokens,
     block_size: 16,
     num_blocks: 2048,
+    num_stored_blocks: 0,
     vocab_size: 1000,
 };
 

@@ -95,6 +95,7 @@ fn limits(random: &mut Random) -> EngineLimits {
         max_num_batched_tokens: max_num_seqs + random.below(64),
         block_size,
         num_blocks,
+        num_stored_blocks: 0,
         vocab_size: 1000,
     }
 }
@@ -106,6 +107,7 @@ fn policy(id: TenantId, random: &mut Random) -> TenantPolicy {
     };
     TenantPolicy {
         id,
+        namespace: u64::from(id.0),
         weight: NonZeroU32::MIN.saturating_add(random.below(TenantPolicy::MAX_WEIGHT)),
         max_running: some(random, 4),
         max_queued: some(random, 8).map(NonZeroU32::get),

@@ -14,6 +14,7 @@ pub const LIMITS: EngineLimits = EngineLimits {
     max_num_batched_tokens: 16,
     block_size: 4,
     num_blocks: 32,
+    num_stored_blocks: 0,
     vocab_size: 1000,
 };
 

@@ -25,6 +25,7 @@ fn batch(start: u32, count: u32) -> Batch {
         max_num_batched_tokens: 64,
         block_size: 64,
         num_blocks: 1,
+        num_stored_blocks: 0,
         vocab_size: 64,
     };
     let (slot, sampling) = (SlotId(0), SamplingParams::greedy());
@@ -38,7 +39,18 @@ fn batch(start: u32, count: u32) -> Batch {
         blocks: vec![BlockId(0)],
         output: RowOutput::None,
     };
-    Batch::new(&StepPlan { step: StepId(0), bindings: vec![], rows: vec![row] }, &slots, &limits).unwrap()
+    Batch::new(
+        &StepPlan {
+            step: StepId(0),
+            saves: Vec::new(),
+            loads: Vec::new(),
+            bindings: vec![],
+            rows: vec![row],
+        },
+        &slots,
+        &limits,
+    )
+    .unwrap()
 }
 
 #[test]
