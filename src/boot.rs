@@ -18,18 +18,18 @@ use troupe_actors::template::ChatTemplate;
 use troupe_actors::tokenizer::Tokenizer;
 use troupe_actors::tokenizer_pool::TokenizerPool;
 use troupe_config::{
-    CacheShare as Share, Config, CpuActivations, CpuAffinity, CpuConfig, Device, KvCacheDtype as KvDtype,
-    Weights,
+    CacheConfig, CacheShare as Share, Config, CpuActivations, CpuAffinity, CpuConfig, Device,
+    KvCacheDtype as KvDtype, Weights,
 };
 use troupe_gpu::Executor;
 use troupe_model_files::{GenerationDefaults, ModelFiles};
 use troupe_protocol::{
-    Activations, CpuOptions, DeviceChoice, EngineInfo, KvCacheDtype, LoadRequest, WeightDtype,
+    Activations, CpuOptions, DeviceChoice, EngineInfo, KvCacheDtype, LoadRequest, StoreRequest, WeightDtype,
 };
 
 use crate::http::{self, AppState, HttpOptions, Served};
 use crate::tenancy::Tenancy;
-use crate::{logging, progress};
+use crate::{cache_key, logging, progress};
 
 /// Reads the configuration again, from where it came from.
 pub type Reload = Box<dyn Fn() -> Result<Config>>;
@@ -57,8 +57,9 @@ async fn serve_on(
     let mut stop = StopSignals::new()?;
     let hangup = signal(SignalKind::hangup())?;
     let address = listener.local_addr()?;
-    metrics::Upkeep(metrics.clone()).start();
+    // Before any actor of this thread: one that is dropped before it could begin takes the process down.
     let company = Company::start(&config)?;
+    metrics::Upkeep(metrics.clone()).start();
     let (tenancy, policies) = Tenancy::new(&config);
     company.scheduler.do_send(SchedulerCommand::Configure(policies));
     let state = AppState {
@@ -157,12 +158,16 @@ impl Company {
         let load = load_request(config)?;
         let queue = SchedulerBounds {
             max_queued: config.scheduler.max_queued,
+            step_growth: config.scheduler.step_growth_percent,
             cache: match config.cache.share {
                 Share::Tenant => CacheShare::Tenant,
                 Share::Server => CacheShare::Server,
                 Share::Off => CacheShare::Off,
             },
-            cache_key: u128::from(http::entropy()) << 64 | u128::from(http::entropy()),
+            cache_key: match &config.cache.dir {
+                Some(dir) => cache_key::kept_in(dir)?,
+                None => cache_key::draw(),
+            },
             ..SchedulerBounds::default()
         };
         // A thread of its own: a step's bookkeeping never waits for HTTP.
@@ -280,9 +285,18 @@ fn load_request(config: &Config) -> Result<LoadRequest> {
         max_num_batched_tokens: engine.max_num_batched_tokens,
         block_size: engine.block_size,
         kv_cache_bytes: engine.kv_cache_memory,
-        store: None,
+        store: store_request(&config.cache)?,
         cpu: cpu_options(&config.cpu),
     })
+}
+
+fn store_request(cache: &CacheConfig) -> Result<Option<StoreRequest>> {
+    let Some(bytes) = cache.bytes() else { return Ok(None) };
+    let dir = cache.dir.as_deref().map(|dir| {
+        let text = dir.to_str().with_context(|| format!("cache.dir: {} is not UTF-8", dir.display()))?;
+        Ok::<_, anyhow::Error>(text.to_owned())
+    });
+    Ok(Some(StoreRequest { dir: dir.transpose()?, bytes }))
 }
 
 fn cpu_options(cpu: &CpuConfig) -> CpuOptions {

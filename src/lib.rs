@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod boot;
+mod cache_key;
 pub mod cli;
 pub mod http;
 pub mod local;

@@ -114,8 +114,10 @@ impl Local {
     ///
     /// # Errors
     /// Files that cannot be used, or an engine that cannot be started.
-    pub fn start(config: Config, progress: impl FnMut(u32, u32) + Send + 'static) -> Result<Self> {
+    pub fn start(mut config: Config, progress: impl FnMut(u32, u32) + Send + 'static) -> Result<Self> {
         let log = logging::start(&config);
+        // They are a server's, which may be running with the same configuration.
+        (config.cache.dir, config.cache.size) = (None, None);
         let (stop, stopped) = oneshot::channel();
         let (started, outcome) = oneshot::channel();
         let run = move || System::new().block_on(host(config, progress, started, stopped));
@@ -262,7 +264,7 @@ impl Answer {
         loop {
             let next = async { tokio::time::timeout(PATIENCE, outputs.recv()).await };
             let text = match runtime.block_on(next).map(|output| output.map(|output| output.part)) {
-                Err(_) => String::new(),
+                Err(_) | Ok(Some(Part::Accepted(_))) => String::new(),
                 Ok(Some(Part::Text(piece))) => {
                     self.add(&piece);
                     piece.text

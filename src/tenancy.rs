@@ -79,6 +79,10 @@ fn read(config: &Config, ids: &mut Ids) -> (Vec<TenantPolicy>, Directory) {
     let mut policies = vec![TenantPolicy::unlimited(TenantId::ANONYMOUS)];
     let mut keys = Vec::new();
     let mut anonymous = None;
+    for name in idle(config) {
+        // One file may be for several servers, each with another model.
+        tracing::warn!("tenant `{name}` may ask for no model that is served here: see its `models`");
+    }
     for tenant in &config.tenants {
         let id = ids.of(&tenant.name);
         policies.retain(|policy| policy.id != id);
@@ -98,6 +102,15 @@ fn read(config: &Config, ids: &mut Ids) -> (Vec<TenantPolicy>, Directory) {
     }
     let names = ids.by_name.iter().map(|(name, &id)| (id, name.clone())).collect();
     (policies, Directory { keys, anonymous, admin: config.admin.key_sha256, names })
+}
+
+/// Tenants whose lists of models hold none that is served.
+fn idle(config: &Config) -> impl Iterator<Item = &str> {
+    let id = config.model_id();
+    let is_served = move |name: &String| *name == id || config.model.aliases.contains(name);
+    let idle =
+        move |tenant: &&TenantConfig| !tenant.models.is_empty() && !tenant.models.iter().any(&is_served);
+    config.tenants.iter().filter(idle).map(|tenant| tenant.name.as_str())
 }
 
 /// Depends on the name alone, so that a tenant finds its own blocks in a store that outlives the process.
@@ -158,6 +171,16 @@ mod tests {
         let directory = tenancy.subscribe().borrow().clone();
         assert_eq!(directory.anonymous.as_ref().unwrap().id, TenantId::ANONYMOUS);
         assert!(directory.keys.is_empty() && directory.admin.is_none());
+    }
+
+    #[test]
+    fn tenants_who_may_ask_for_nothing_that_is_served_are_found() {
+        let file = "[model]\npath = \"m/fox.gguf\"\naliases = [\"reynard\"]\n".to_owned()
+            + &tenant("all", 'a', "")
+            + &tenant("fox", 'b', "models = [\"wolf\", \"fox\"]")
+            + &tenant("reynard", 'c', "models = [\"reynard\"]")
+            + &tenant("wolf", 'd', "models = [\"wolf\"]");
+        assert_eq!(idle(&config(&file)).collect::<Vec<_>>(), ["wolf"]);
     }
 
     #[test]

@@ -38,6 +38,9 @@ const TOKEN_BUCKETS: &[f64] =
 const REQUESTS_RUNNING: &str = "troupe_num_requests_running";
 const REQUESTS_WAITING: &str = "troupe_num_requests_waiting";
 const KV_USAGE: &str = "troupe_kv_cache_usage_perc";
+const STORE_USAGE: &str = "troupe_prefix_store_usage_perc";
+const STORE_SAVED: &str = "troupe_prefix_store_saved_blocks_total";
+const STORE_LOADED: &str = "troupe_prefix_store_loaded_blocks_total";
 const PREEMPTIONS: &str = "troupe_num_preemptions_total";
 const PROMPT_TOKENS: &str = "troupe_prompt_tokens_total";
 const GENERATION_TOKENS: &str = "troupe_generation_tokens_total";
@@ -64,6 +67,9 @@ const TABLE: &[(&str, Kind, &str)] = &[
     (REQUESTS_WAITING, Kind::Gauge, "Sequences that wait in the queue."),
     (KV_USAGE, Kind::Gauge, "Part of the KV blocks that sequences hold, from 0 to 1."),
     (CACHED_TOKENS, Kind::Counter, "Prompt tokens whose keys and values were found in the cache."),
+    (STORE_USAGE, Kind::Gauge, "Part of the block store that holds blocks, from 0 to 1; 0 without a store."),
+    (STORE_SAVED, Kind::Counter, "Blocks that went to the block store."),
+    (STORE_LOADED, Kind::Counter, "Blocks that came back from the block store."),
     (PREEMPTIONS, Kind::Counter, "Sequences that gave up their KV blocks and were computed again."),
     (PROMPT_TOKENS, Kind::Counter, "Prompt tokens of the sequences that gave a token."),
     (GENERATION_TOKENS, Kind::Counter, "Tokens generated."),
@@ -144,6 +150,10 @@ pub fn scheduler_gauges(status: &SchedulerStatus) {
     gauge!(REQUESTS_WAITING).set(f64::from(status.num_waiting));
     let held = status.blocks_total.saturating_sub(status.blocks_free);
     gauge!(KV_USAGE).set(f64::from(held) / f64::from(status.blocks_total.max(1)));
+    let store = status.store;
+    gauge!(STORE_USAGE).set(f64::from(store.used) / f64::from(store.total.max(1)));
+    counter!(STORE_SAVED).absolute(store.saved);
+    counter!(STORE_LOADED).absolute(store.loaded);
 }
 
 /// The executor's memory.

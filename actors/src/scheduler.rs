@@ -9,13 +9,18 @@ use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 use troupe_protocol::{
     EngineLimits, Fault, GpuCommand, GpuEvent, NewSequence, RejectReason, SequenceEvent, SequenceId, StepId,
-    TenantPolicy,
+    StepPlan, StoredBlock, TenantPolicy,
 };
 use troupe_scheduler::{Effect, Effects, Event, Scheduler, Timestamp};
 
 pub use troupe_scheduler::{
-    CacheShare, Config, PhaseStatus, Preemption, SequenceStatus, Status, TenantStatus, TenantTotals,
+    CacheShare, Config, PhaseStatus, Preemption, SequenceStatus, Status, StoreCounts, TenantStatus,
+    TenantTotals,
 };
+
+mod flush;
+
+pub use flush::FlushCache;
 
 use crate::metrics;
 use crate::session::SessionEvent;
@@ -51,6 +56,8 @@ pub enum SchedulerCommand {
     ExecutorReady {
         /// Its bounds.
         limits: EngineLimits,
+        /// What its block store holds, least recently written first.
+        stored: Vec<StoredBlock>,
         /// Its data lane.
         data: Sender<GpuCommand>,
     },
@@ -101,6 +108,8 @@ pub struct SchedulerStatus {
     pub blocks_cached: u32,
     /// KV blocks in all.
     pub blocks_total: u32,
+    /// The second tier of the prefix cache.
+    pub store: StoreCounts,
     /// Steps completed.
     pub steps: u64,
 }
@@ -118,6 +127,7 @@ pub struct SchedulerActor {
     origin: Instant,
     draining: bool,
     idle_waiters: Vec<oneshot::Sender<()>>,
+    flush_waiters: Vec<oneshot::Sender<()>>,
     steps: u64,
     /// Of all tenants, as they were told last.
     policies: Vec<TenantPolicy>,
@@ -137,6 +147,7 @@ impl SchedulerActor {
             origin: Instant::now(),
             draining: false,
             idle_waiters: Vec::new(),
+            flush_waiters: Vec::new(),
             steps: 0,
             policies: Vec::new(),
             alarm: None,
@@ -156,6 +167,7 @@ impl SchedulerActor {
         }
         self.perform(effects);
         self.submit_steps();
+        self.flush_cache();
         metrics::scheduler_gauges(&self.status());
         if self.sessions.is_empty() {
             for waiter in self.idle_waiters.drain(..) {
@@ -168,18 +180,23 @@ impl SchedulerActor {
     fn submit_steps(&mut self) {
         let now = self.now();
         let mut effects = Effects::new();
-        while let (Some(core), Some(data)) = (&mut self.core, &self.data) {
+        while let (Some(core), Some(_)) = (&mut self.core, &self.data) {
             let Some(plan) = core.plan(now, &mut effects) else { break };
-            tracing::trace!(step = %plan.step, rows = plan.rows.len(), "submitted");
-            self.submitted.push_back((plan.step, Instant::now()));
-            match data.try_send(GpuCommand::Submit(plan)) {
-                Ok(()) => {}
-                // The supervisor says so too; nothing more is sent until it brings another.
-                Err(TrySendError::Disconnected(_)) => self.data = None,
-                Err(TrySendError::Full(_)) => unreachable!("the lane holds more than the steps in flight"),
-            }
+            self.submit(plan);
         }
         self.perform(effects);
+    }
+
+    fn submit(&mut self, plan: StepPlan) {
+        let Some(data) = &self.data else { return };
+        tracing::trace!(step = %plan.step, rows = plan.rows.len(), "submitted");
+        self.submitted.push_back((plan.step, Instant::now()));
+        match data.try_send(GpuCommand::Submit(plan)) {
+            Ok(()) => {}
+            // The supervisor says so too; nothing more is sent until it brings another.
+            Err(TrySendError::Disconnected(_)) => self.data = None,
+            Err(TrySendError::Full(_)) => unreachable!("the lane holds more than the steps in flight"),
+        }
     }
 
     fn perform(&mut self, effects: Effects) {
@@ -211,6 +228,7 @@ impl SchedulerActor {
                     }
                     self.tell_last(sequence, SequenceEvent::Failed(fault));
                 }
+                Effect::WrongOutcome { fault } => tracing::error!(%fault, "the step is computed again"),
             }
         }
     }
@@ -238,6 +256,7 @@ impl SchedulerActor {
             blocks_free: counts.blocks.free + counts.blocks.cached,
             blocks_cached: counts.blocks.cached,
             blocks_total: counts.blocks_total,
+            store: counts.store,
             steps: self.steps,
         }
     }
@@ -251,17 +270,16 @@ impl SchedulerActor {
         self.book(Event::Arrived(sequence));
     }
 
-    fn executor_ready(&mut self, limits: EngineLimits, data: Sender<GpuCommand>) {
+    fn executor_ready(&mut self, limits: EngineLimits, stored: Vec<StoredBlock>, data: Sender<GpuCommand>) {
         self.data = Some(data);
         if self.core.is_some() {
-            return self.book(Event::ExecutorReady(limits));
+            return self.book(Event::ExecutorReady { limits, stored });
         }
-        self.core = Some(Scheduler::new(self.config, limits));
+        self.core = Some(Scheduler::new(self.config, limits, &stored));
         self.book(Event::TenantsConfigured(self.policies.clone()));
         if self.draining {
             self.book(Event::DrainStarted);
         }
-        metrics::scheduler_gauges(&self.status());
     }
 
     fn abandon(&mut self, fault: &Fault) {
@@ -326,7 +344,9 @@ impl Handler<SchedulerCommand> for SchedulerActor {
                 self.sessions.remove(&sequence);
                 self.book(Event::Cancelled(sequence));
             }
-            SchedulerCommand::ExecutorReady { limits, data } => self.executor_ready(limits, data),
+            SchedulerCommand::ExecutorReady { limits, stored, data } => {
+                self.executor_ready(limits, stored, data);
+            }
             SchedulerCommand::ExecutorLost => {
                 self.data = None;
                 self.submitted.clear();
@@ -394,3 +414,6 @@ impl Handler<Inspect> for SchedulerActor {
         self.core.as_mut().map(|core| core.status(now))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,7 +85,7 @@ pub struct Session {
     state: SessionState,
     scheduler: Recipient<SchedulerCommand>,
     client: mpsc::Sender<Output>,
-    /// What the channel had no room for. At most as many as the credit allows, and the end.
+    /// What the channel had no room for. At most as many as the credit allows, the acceptance and the end.
     backlog: VecDeque<Part>,
     awaits_room: bool,
     /// Tokens received and not yet granted anew.

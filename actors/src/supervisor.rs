@@ -12,7 +12,7 @@ use troupe_protocol::{EngineInfo, Fault, GpuCommand, GpuEvent, LoadRequest};
 
 use crate::executor::{EventSink, ExecutorHandle, StartExecutor};
 use crate::metrics;
-use crate::scheduler::{AwaitIdle, ExecutorEvent, SchedulerActor, SchedulerCommand};
+use crate::scheduler::{AwaitIdle, ExecutorEvent, FlushCache, SchedulerActor, SchedulerCommand};
 
 /// Executors that may be lost within [`RESTART_WINDOW`] before the supervisor gives up.
 const MAX_RESTARTS: usize = 3;
@@ -139,10 +139,11 @@ impl Handler<SupervisorEvent> for Supervisor {
             GpuEvent::Loading { done, total } => {
                 self.state.send_replace(EngineState::Loading { done, total });
             }
-            GpuEvent::Ready(info) => {
+            GpuEvent::Ready(mut info) => {
                 let Some(executor) = &self.executor else { return };
                 let (limits, data) = (info.limits, executor.data.clone());
-                self.scheduler.do_send(SchedulerCommand::ExecutorReady { limits, data });
+                let stored = std::mem::take(&mut info.stored);
+                self.scheduler.do_send(SchedulerCommand::ExecutorReady { limits, stored, data });
                 self.state.send_replace(EngineState::Ready(info));
             }
             GpuEvent::Fault(fault @ Fault::Load { .. }) => self.give_up(fault),
@@ -169,6 +170,8 @@ impl Handler<Shutdown> for Supervisor {
                 // Answered at once: nothing is left. It tells that the sessions were told.
                 let _ = scheduler.send(AwaitIdle).await;
             }
+            // What is not saved by then is computed again one day.
+            let _ = tokio::time::timeout(FLUSH_TIMEOUT, scheduler.send(FlushCache)).await;
         };
         Box::pin(drained.into_actor(self).then(|(), supervisor, _| {
             let executor = supervisor.executor.take();
@@ -183,6 +186,9 @@ impl Handler<Shutdown> for Supervisor {
         }))
     }
 }
+
+/// The longest that the prefix cache gets to be saved.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest that the executor gets to finish the step that it computes.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

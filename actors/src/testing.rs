@@ -10,7 +10,8 @@ use actix::prelude::*;
 use tokio::sync::mpsc;
 use troupe_model_files::{GenerationDefaults, GgufTokenizer, SpecialTokens, TokenizerSource};
 use troupe_protocol::{
-    EngineLimits, FinishReason, NewSequence, SampledToken, SequenceEvent, SequenceId, TokenId, Usage,
+    EngineLimits, FinishReason, LengthClasses, NewSequence, SampledToken, SequenceEvent, SequenceId, TokenId,
+    Usage,
 };
 
 use crate::model_card::ModelCard;
@@ -85,6 +86,7 @@ pub fn model_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
             num_blocks: 1024,
             num_stored_blocks: 0,
             vocab_size: VOCAB_SIZE,
+            length_classes: LengthClasses::One,
         },
         tokenizer: Arc::new(tokenizer),
         template: template.ok().map(Arc::new),
@@ -158,7 +160,10 @@ impl ScriptedScheduler {
                 }
                 running.credit -= 1;
             }
-            let is_end = !matches!(event, SequenceEvent::Token(_));
+            let is_end = matches!(
+                event,
+                SequenceEvent::Finished { .. } | SequenceEvent::Rejected(_) | SequenceEvent::Failed(_)
+            );
             // A session that ended does not listen; it says so itself.
             let _ = running.session.try_send(SessionEvent(event));
             if is_end {

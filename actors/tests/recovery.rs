@@ -14,8 +14,8 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_protocol::gpu::{DATA_LANE, URGENT_LANE};
 use troupe_protocol::{
     CpuOptions, DeviceChoice, EngineInfo, EngineLimits, Fault, FinishReason, GpuCommand, GpuEvent,
-    KvCacheDtype, LoadRequest, NewSequence, Priority, RowOutcome, RowOutput, SampledToken, SamplingParams,
-    SequenceEvent, SequenceId, StepOutcome, TenantId, WeightDtype,
+    KvCacheDtype, LengthClasses, LoadRequest, NewSequence, Priority, RowOutcome, RowOutput, SampledToken,
+    SamplingParams, SequenceEvent, SequenceId, StepOutcome, TenantId, WeightDtype,
 };
 
 const LIMITS: EngineLimits = EngineLimits {
@@ -26,6 +26,7 @@ const LIMITS: EngineLimits = EngineLimits {
     num_blocks: 64,
     num_stored_blocks: 0,
     vocab_size: 1000,
+    length_classes: LengthClasses::One,
 };
 
 const TOKENS: u32 = 40;
@@ -78,7 +79,11 @@ impl Puppet {
                         let id = token_at(row.sequence, row.start + row.tokens.count());
                         RowOutcome { sequence: row.sequence, token: SampledToken { id, logprobs: None } }
                     });
-                    (self.sink)(GpuEvent::StepDone(StepOutcome { step: plan.step, rows: rows.collect() }));
+                    (self.sink)(GpuEvent::StepDone(StepOutcome {
+                        step: plan.step,
+                        rows: rows.collect(),
+                        unsaved: vec![],
+                    }));
                 }
                 Ok(GpuCommand::Stats) => {}
                 Ok(GpuCommand::Drain | GpuCommand::Stop) | Err(_) => return (self.sink)(GpuEvent::Stopped),

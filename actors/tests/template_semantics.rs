@@ -261,6 +261,16 @@ fn c151_two_users_running_are_refused_in_the_templates_words() {
 }
 
 #[test]
+fn c136u_arguments_of_a_replayed_call_keep_the_order_of_their_keys() {
+    let source = "{% for call in messages[0].tool_calls %}{{ call.function.arguments | tojson }}{% endfor %}";
+    let arguments = r#"{"zeta": 1, "alpha": {"y": 2, "b": [3]}, "mu": null}"#;
+    let call = json!({"type": "function", "function": {"name": "f", "arguments": arguments}});
+    let messages = [json!({"role": "assistant", "content": null, "tool_calls": [call]})];
+    let input = RenderInput { messages: &messages, ..RenderInput::default() };
+    assert_eq!(compile(source).render(&input).expect("it renders").text, arguments);
+}
+
+#[test]
 fn a_source_that_does_not_parse_is_a_syntax_error_with_its_line() {
     let error = ChatTemplate::new("a\n{% if %}", &TemplateTokens::default()).expect_err("it does not parse");
     assert!(matches!(&error, TemplateError::Syntax { message } if message.contains(":2")), "{error}");

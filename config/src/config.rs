@@ -101,6 +101,8 @@ pub struct CpuConfig {
 pub struct SchedulerConfig {
     /// The most sequences that wait.
     pub max_queued: u32,
+    /// How much longer prompts may make a step that streams wait for, in percent.
+    pub step_growth_percent: u32,
 }
 
 /// The prefix cache.
@@ -109,6 +111,20 @@ pub struct SchedulerConfig {
 pub struct CacheConfig {
     /// Who may use what was computed for another.
     pub share: CacheShare,
+    /// Folder of the second tier's file; `None` keeps it in memory.
+    pub dir: Option<PathBuf>,
+    /// Bytes of the second tier; `None` takes [`Self::DEFAULT_BYTES`] with a folder, else nothing.
+    pub size: Option<u64>,
+}
+
+impl CacheConfig {
+    /// Bytes of the second tier's file where nobody sets them.
+    pub const DEFAULT_BYTES: u64 = 4 << 30;
+
+    /// Bytes of the second tier; `None` without one.
+    pub fn bytes(&self) -> Option<u64> {
+        self.size.or(self.dir.is_some().then_some(Self::DEFAULT_BYTES))
+    }
 }
 
 /// What operators see.
@@ -324,6 +340,8 @@ mod tests {
         config.engine.max_num_batched_tokens = Some(1);
         config.engine.kv_cache_memory = Some(1);
         config.cpu.threads = Some(1);
+        config.cache.dir = Some("c".into());
+        config.cache.size = Some(1);
         config.admin.key_sha256 = Some(KeyDigest([1; 32]));
         config
     }

@@ -33,7 +33,23 @@ const TOGETHER: &str = "
 ## Options that must go together
 
 - `engine.max_num_batched_tokens` is at least `engine.max_num_seqs`: every running sequence has a token in a step.
+- `cache.dir` and `cache.size` are set only where something is cached: not with `cache.share = \"off\"`.
 - No name in `model.aliases` is also `model.id`.
+";
+
+const STORE: &str = "
+## What `cache.dir` holds
+
+A file for each model, `FINGERPRINT.blocks`, and `key`, without which no block is found again. The file is reserved at its
+full size when the server starts; a server that finds the file in use by another does not start.
+
+- The file is private: keys and values tell what the prompts were. Only its owner may read it, and it is not encrypted.
+- Its blocks are used only by a server that would compute the same bytes: the same model files, program, device, and
+  options that keys and values depend on. For any other, the file is made anew.
+- Each block has a checksum, verified at the start, which reads all that is stored, and again before a block is used. A
+  damaged file is made anew, and one line of the log says why.
+- With another `cache.size`, the blocks stay that still have a place.
+- Whatever is in the folder may be deleted while no server uses it.
 ";
 
 const TENANTS: &str = "
@@ -78,6 +94,7 @@ pub fn markdown() -> String {
             let _ = writeln!(page, "- Default: {}", default_words(option.default));
         }
     }
+    page += STORE;
     page += TENANTS;
     for field in TENANT_FIELDS {
         let _ = write!(page, "\n### `tenants.{}`\n\n{}.\n\n", field.name, field.help);

@@ -31,10 +31,7 @@ pub(crate) struct Source<'a> {
 
 impl Source<'_> {
     fn contents(&self) -> Result<Contents, ConfigError> {
-        let root = DeTable::parse(self.text).map_err(|error| ConfigError::Syntax {
-            origin: self.origin(error.span().map_or(0, |span| span.start)),
-            message: error.message().to_owned(),
-        })?;
+        let root = DeTable::parse(self.text).map_err(|error| self.syntax(&error))?;
         let mut contents = Contents::default();
         for (section, value) in root.get_ref() {
             if section.get_ref() == tenants::SECTION {
@@ -55,6 +52,17 @@ impl Source<'_> {
             }
         }
         Ok(contents)
+    }
+
+    fn syntax(&self, error: &toml::de::Error) -> ConfigError {
+        let span = error.span().unwrap_or(0..0);
+        let place =
+            self.text.get(span.clone()).filter(|text| !text.trim().is_empty() && !text.contains('\n'));
+        let place = place.map(|text| format!(" `{text}`")).unwrap_or_default();
+        ConfigError::Syntax {
+            origin: self.origin(span.start),
+            message: format!("{}{place}", error.message()),
+        }
     }
 
     fn setting(

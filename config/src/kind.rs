@@ -93,9 +93,12 @@ impl Kind {
             ) => self.parse_text(text),
             (Self::TextList | Self::DigestList, DeValue::Array(items)) => {
                 let read = if matches!(self, Self::TextList) { not_empty } else { digest };
-                let texts = items.iter().map(|item| match item.get_ref() {
-                    DeValue::String(text) => read(text),
-                    other => Err(format!("an item is {}, not a text", article(other))),
+                let texts = items.iter().enumerate().map(|(index, item)| {
+                    let text = match item.get_ref() {
+                        DeValue::String(text) => read(text),
+                        other => Err(format!("is {}, not a text", article(other))),
+                    };
+                    text.map_err(|reason| format!("item {} {reason}", index + 1))
                 });
                 Ok(Value::Array(texts.collect::<Result<_, _>>()?))
             }

@@ -100,9 +100,15 @@ pub const OPTIONS: &[OptionSpec] = &[
 
     option("scheduler.max_queued", "max-queued", Integer { min: 1, max: 1 << 20 }, Value("256"),
         "Most requests that wait; further ones are answered with 429"),
+    option("scheduler.step_growth_percent", "step-growth-percent", Integer { min: 1, max: U32 }, Value("65"),
+        "How much longer prompts may make the steps of running streams, in percent; more speeds up prompts, less spares streams"),
 
     option("cache.share", "cache-share", Choice(&["tenant", "server", "off"]), Value("tenant"),
         "Who may use the keys and values that were computed for a prompt: requests of the same tenant, all, or none"),
+    option("cache.dir", "cache-dir", Path, Unset("no file: they are kept in memory if cache.size is set, else forgotten", "cache"),
+        "Folder of the file that takes the cached blocks for which the KV cache has no room; they survive a restart"),
+    option("cache.size", "cache-size", Size { min: 1 << 20, max: i64::MAX as u64 }, Unset("4GiB with cache.dir, else nothing", "4GiB"),
+        "Size of that file, one for each model, or of the memory for such blocks without cache.dir"),
 
     option("tokenizer.threads", "tokenizer-threads", Integer { min: 1, max: 256 }, Value("2"),
         "Threads that tokenise prompts and render chat templates"),
@@ -112,9 +118,12 @@ pub const OPTIONS: &[OptionSpec] = &[
     option("log.format", "log-format", Choice(&["text", "json"]), Value("text"),
         "Shape of log lines"),
 
-    option("admin.key_sha256", "admin-key-sha256", Digest, Unset("/admin is not served", EXAMPLE_DIGEST),
+    option("admin.key_sha256", "admin-key-sha256", Digest, Unset("/admin is not served", ADMIN_DIGEST),
         "SHA-256 of the key that opens /admin/scheduler"),
 ];
+
+/// Of the key `admin-secret`.
+const ADMIN_DIGEST: &str = "16175223c8ddce5ace0493c948569c211b03c4c6bb3d3e484434999448cffe01";
 
 /// Of the key `secret`.
 pub(crate) const EXAMPLE_DIGEST: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";

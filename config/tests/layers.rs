@@ -92,7 +92,7 @@ fn mistakes_in_a_file_name_key_and_line() {
         ),
         (
             "[model]\naliases = [1]",
-            "model.aliases (troupe.toml, line 2): an item is a whole number, not a text",
+            "model.aliases (troupe.toml, line 2): item 1 is a whole number, not a text",
         ),
         ("[model]\naliases = \"a\"", "model.aliases (troupe.toml, line 2): is a text, not an array of texts"),
         (
@@ -100,7 +100,7 @@ fn mistakes_in_a_file_name_key_and_line() {
             "engine.kv_cache_memory (troupe.toml, line 2): the unit of `4G` is ambiguous: \
              write GB for powers of 1000 or GiB for powers of 1024",
         ),
-        ("[server]\nport = 1\nport = 2", "troupe.toml, line 3: duplicate key"),
+        ("[server]\nport = 1\nport = 2", "troupe.toml, line 3: duplicate key `port`"),
     ];
     for (file, message) in table {
         assert_eq!(refusal(file, &[], &[]), message, "{file}");
@@ -152,4 +152,39 @@ fn mistyped_variables_are_reported_and_foreign_ones_are_not() {
         .map(|name| (name.to_owned(), "x".to_owned()));
     let expected = ("TROUPE_SERVER_PROT".to_owned(), Some("TROUPE_SERVER_PORT".to_owned()));
     assert_eq!(unknown_variables(&variables), [expected]);
+}
+
+#[test]
+fn a_cache_that_nobody_shares_is_not_kept() {
+    let off = [("cache.share", "off")];
+    for (key, flag, text, value) in
+        [("cache.dir", "cache-dir", "kept", "\"kept\""), ("cache.size", "cache-size", "1MiB", "1048576")]
+    {
+        assert!(load("", &[], &[(key, text)]).is_ok());
+        assert_eq!(
+            refusal("", &[], &[off[0], (key, text)]),
+            format!(
+                "{key} = {value} (flag --{flag}) is of no use with cache.share = \"off\" (flag --cache-share)"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_kept_cache_has_a_size() {
+    let bytes = |flags: &[(&str, &str)]| load("", &[], flags).unwrap().cache.bytes();
+    assert_eq!(bytes(&[]), None);
+    assert_eq!(bytes(&[("cache.size", "3MiB")]), Some(3 << 20));
+    assert_eq!(bytes(&[("cache.dir", "kept")]), Some(4 << 30));
+    assert_eq!(bytes(&[("cache.dir", "kept"), ("cache.size", "3MiB")]), Some(3 << 20));
+    assert_eq!(
+        refusal("", &[], &[("cache.size", "0")]),
+        format!("cache.size (flag --cache-size): 0 is not between 1048576 and {}", i64::MAX)
+    );
+}
+
+#[test]
+fn a_kept_cache_changes_with_a_restart() {
+    let kept = load("[cache]\ndir = \"kept\"\nsize = \"3MiB\"", &[], &[]).unwrap();
+    assert_eq!(load("", &[], &[]).unwrap().differences(&kept), ["cache.dir", "cache.size"]);
 }

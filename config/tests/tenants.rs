@@ -98,11 +98,23 @@ fn mistakes_name_tenant_key_and_line() {
         ),
         (
             "[[tenants]]\nname = \"ann\"\napi_keys_sha256 = [\"secret\"]\n".to_owned(),
-            format!("tenant `ann`: api_keys_sha256 (troupe.toml, line 3): {no_digest}"),
+            format!("tenant `ann`: api_keys_sha256 (troupe.toml, line 3): item 1 {no_digest}"),
         ),
         (
             tenant("ann", 'g', ""),
-            format!("tenant `ann`: api_keys_sha256 (troupe.toml, line 3): {no_digest}"),
+            format!("tenant `ann`: api_keys_sha256 (troupe.toml, line 3): item 1 {no_digest}"),
+        ),
+        (
+            tenant("ann", 'a', "models = [\"m\", \"\"]"),
+            "tenant `ann`: models (troupe.toml, line 4): item 2 is empty".to_owned(),
+        ),
+        (
+            tenant("ann", 'a', "weight = 1\nweight = 2"),
+            "troupe.toml, line 5: duplicate key `weight`".to_owned(),
+        ),
+        (
+            tenant("ann", 'a', "") + &format!("[admin]\nkey_sha256 = \"{}\"", digest('A')),
+            "admin.key_sha256 (troupe.toml, line 6): is a key of tenant `ann` too, who would be an operator".to_owned(),
         ),
         (
             "[[tenants]]\nname = \"ann\"\n".to_owned(),

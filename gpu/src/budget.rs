@@ -4,8 +4,9 @@ use mlx_sys::{Device, Dtype, memory};
 use troupe_protocol::{EngineLimits, LoadRequest, StepDefaults};
 
 use crate::error::{GpuError, Result};
+use crate::host;
 use crate::kv::{CacheKind, KvBody, KvShape};
-use crate::layers::context_limit;
+use crate::layers::{context_limit, length_classes};
 use crate::models::ConfigReader;
 
 /// Without a given size, KV blocks take at most this share of the memory that the host has free: others live there.
@@ -70,6 +71,7 @@ pub fn plan(
         num_blocks: num_blocks as u32,
         num_stored_blocks: 0,
         vocab_size: config.size("vocab_size")? as u32,
+        length_classes: length_classes(config)?,
     };
     let (dtype, body) = (place.dtype, place.body);
     let shape = KvShape { num_blocks: num_blocks as usize, block_size: block_size as usize, dtype, body };
@@ -89,19 +91,13 @@ fn step_bounds(request: &LoadRequest, device: Device) -> (u32, u32) {
 /// Bytes that KV blocks may take on the device.
 fn free_bytes(device: Device) -> Result<u64> {
     match device {
-        Device::Cpu => Ok((available_memory() as f64 * HOST_SHARE) as u64),
+        Device::Cpu => {
+            let available = host::memory().map_or(ASSUMED_FREE, |memory| memory.available);
+            Ok((available as f64 * HOST_SHARE) as u64)
+        }
         Device::Gpu => {
             let all = device.memory_bytes()?.map_or(ASSUMED_FREE, |bytes| (bytes as f64 * GPU_SHARE) as u64);
             Ok(all.saturating_sub(memory::active() as u64))
         }
     }
-}
-
-/// Bytes of memory that could be taken without swapping.
-fn available_memory() -> u64 {
-    // Linux says it in kibibytes; elsewhere the file is not there.
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or(ASSUMED_FREE, |kib| kib * 1024)
 }

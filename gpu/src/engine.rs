@@ -8,6 +8,7 @@ use troupe_model_files::ModelFiles;
 use troupe_protocol::{
     Binding, BlockId, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest,
     Row, RowOutcome, RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId, StepOutcome, StepPlan,
+    StoredBlock,
 };
 
 use crate::batch::{Batch, vector};
@@ -18,6 +19,8 @@ use crate::load::{Loader, Storage};
 use crate::models::{ConfigReader, Model, family};
 use crate::sampling::{SampleRow, Sampled, sample};
 use crate::slots::Slots;
+use crate::store::{Basis, BlockStore, Medium};
+use crate::transfer::{self, Saves};
 
 /// Freed buffers that MLX may keep for reuse on the CPU: enough for a step's intermediate values.
 const CPU_CACHE_BYTES: usize = 64 << 20;
@@ -27,6 +30,7 @@ pub struct Engine {
     model: Box<dyn Model>,
     kv: KvCache,
     slots: Slots,
+    store: Option<BlockStore>,
     info: EngineInfo,
     in_flight: VecDeque<InFlight>,
     steps: u64,
@@ -38,10 +42,13 @@ struct InFlight {
     /// Of each sampled row, in the order of the batch: its index in the plan, and its sequence.
     rows: Vec<(usize, SequenceId)>,
     output: Output,
+    saves: Option<Saves>,
 }
 
 /// What has to be computed before a step is done.
 enum Output {
+    /// Nothing.
+    None,
     /// Tokens.
     Sampled(Sampled),
     /// Nothing but keys and values: these hidden states depend on the last of them.
@@ -63,6 +70,10 @@ impl Engine {
         let family = family(&config)?;
         let storage = Storage::resolve(request, device, &files)?;
         let kinds = (family.cache)(&config)?;
+        let body = storage.kv_body(device);
+        let place = Place { device, dtype: body.dtype(request.kv_cache_dtype, storage.kv_dtype())?, body };
+        let basis = Basis { files: &files, storage, kinds: &kinds, place, block_size: request.block_size };
+        let (store, stored) = open_store(request, &basis)?;
         let mut loader = Loader::new(&files, storage, progress);
         let model = (family.load)(&config, &mut loader)?;
         loader.finish(request.cpu.activations)?;
@@ -72,9 +83,8 @@ impl Engine {
         memory::clear_cache();
 
         let vocab_size = config.size("vocab_size")?;
-        let body = storage.kv_body(device);
-        let place = Place { device, dtype: body.dtype(request.kv_cache_dtype, storage.kv_dtype())?, body };
-        let (limits, shape) = budget::plan(request, &config, &kinds, place)?;
+        let (mut limits, shape) = budget::plan(request, &config, &kinds, place)?;
+        limits.num_stored_blocks = store.as_ref().map_or(0, BlockStore::num_blocks);
         let kv = KvCache::new(kinds, shape)?;
         let info = EngineInfo {
             architecture: family.model_type.to_owned(),
@@ -82,10 +92,10 @@ impl Engine {
             limits,
             weight_bytes,
             kv_bytes: kv.nbytes(),
-            stored: Vec::new(),
+            stored,
         };
         let slots = Slots::new(limits.max_num_seqs as usize, vocab_size)?;
-        let mut engine = Self { model, kv, slots, info, in_flight: VecDeque::new(), steps: 0 };
+        let mut engine = Self { model, kv, slots, store, info, in_flight: VecDeque::new(), steps: 0 };
         engine.probe()?;
         engine.settle()?;
         Ok(engine)
@@ -150,24 +160,38 @@ impl Engine {
     /// # Errors
     /// A plan that contradicts what the engine holds, or MLX's error. Call [`Self::reset`] then.
     pub fn submit(&mut self, plan: &StepPlan) -> Result<()> {
+        let saves = Saves::start(&self.kv, &plan.saves)?;
+        transfer::load(&mut self.kv, self.store.as_ref(), &plan.loads)?;
+        if plan.rows.is_empty() && saves.is_some() {
+            let (rows, output) = (Vec::new(), Output::None);
+            self.in_flight.push_back(InFlight { step: plan.step, rows, output, saves });
+            return Ok(());
+        }
         for binding in &plan.bindings {
             self.slots.bind(binding)?;
         }
         let batch = Batch::new(plan, &self.slots, &self.info.limits)?;
         let hidden = fuse(&self.model.forward(&batch, &mut self.kv)?)?;
-        let in_flight = self.sample(plan, &batch, hidden)?;
-        let mut outputs = match &in_flight.output {
+        let (rows, output) = self.sample(plan, &batch, hidden)?;
+        let mut outputs = match &output {
+            Output::None => vec![],
             Output::Sampled(sampled) => sampled.outputs(),
             Output::Hidden(hidden) => vec![hidden],
         };
         outputs.extend(self.kv.arrays());
         outputs.push(self.slots.last_tokens());
         async_eval(&outputs)?;
-        self.in_flight.push_back(in_flight);
+        self.in_flight.push_back(InFlight { step: plan.step, rows, output, saves });
         Ok(())
     }
 
-    fn sample(&mut self, plan: &StepPlan, batch: &Batch, hidden: Array) -> Result<InFlight> {
+    /// Answers whose tokens are sampled, as [`InFlight::rows`] has it, and what gives them.
+    fn sample(
+        &mut self,
+        plan: &StepPlan,
+        batch: &Batch,
+        hidden: Array,
+    ) -> Result<(Vec<(usize, SequenceId)>, Output)> {
         let sampling = batch.spans.iter().filter(|span| span.output == RowOutput::Sample);
         let rows: Vec<_> = sampling
             .map(|span| {
@@ -177,7 +201,7 @@ impl Engine {
             .collect();
         let (owners, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         if rows.is_empty() {
-            return Ok(InFlight { step: plan.step, rows: owners, output: Output::Hidden(hidden) });
+            return Ok((owners, Output::Hidden(hidden)));
         }
         let wanted = batch.sampled_tokens();
         let hidden = if wanted.len() as i32 == batch.num_tokens() {
@@ -189,7 +213,7 @@ impl Engine {
         let sampled = sample(&logits, &rows, &mut self.slots)?;
         let slots: Vec<_> = rows.iter().map(|row| row.slot).collect();
         self.slots.keep(plan.step, &slots, &sampled.tokens)?;
-        Ok(InFlight { step: plan.step, rows: owners, output: Output::Sampled(sampled) })
+        Ok((owners, Output::Sampled(sampled)))
     }
 
     /// Steps in flight.
@@ -199,9 +223,13 @@ impl Engine {
 
     /// Whether the oldest step in flight is computed, so that [`Self::finish`] would not wait.
     pub fn is_oldest_done(&self) -> bool {
-        self.in_flight.front().is_some_and(|step| match &step.output {
-            Output::Sampled(sampled) => sampled.outputs().iter().all(|array| array.is_available()),
-            Output::Hidden(hidden) => hidden.is_available(),
+        self.in_flight.front().is_some_and(|step| {
+            let computed = match &step.output {
+                Output::None => true,
+                Output::Sampled(sampled) => sampled.outputs().iter().all(|array| array.is_available()),
+                Output::Hidden(hidden) => hidden.is_available(),
+            };
+            computed && step.saves.as_ref().is_none_or(Saves::are_available)
         })
     }
 
@@ -210,19 +238,26 @@ impl Engine {
     /// # Errors
     /// The step, and why its evaluation failed. Call [`Self::reset`] then.
     pub fn finish(&mut self) -> Option<Result<StepOutcome, (StepId, GpuError)>> {
-        let InFlight { step, rows, output } = self.in_flight.pop_front()?;
-        let tokens = match output {
-            Output::Sampled(sampled) => sampled.read(),
-            Output::Hidden(hidden) => hidden.wait().map(|()| Vec::new()).map_err(GpuError::from),
-        };
+        let in_flight = self.in_flight.pop_front()?;
+        let step = in_flight.step;
         self.steps += 1;
-        let in_plan_order = |tokens: Vec<_>| {
-            let mut sampled: Vec<_> = rows.into_iter().zip(tokens).collect();
-            sampled.sort_by_key(|((index, _), _)| *index);
-            sampled.into_iter().map(|((_, sequence), token)| RowOutcome { sequence, token }).collect()
+        Some(self.outcome(in_flight).map_err(|error| (step, error)))
+    }
+
+    fn outcome(&mut self, InFlight { step, rows, output, saves }: InFlight) -> Result<StepOutcome> {
+        let tokens = match output {
+            Output::None => Vec::new(),
+            Output::Sampled(sampled) => sampled.read()?,
+            Output::Hidden(hidden) => hidden.wait().map(|()| Vec::new())?,
         };
-        let outcome = tokens.map(|tokens| StepOutcome { step, rows: in_plan_order(tokens) });
-        Some(outcome.map_err(|error| (step, error)))
+        let unsaved = match saves {
+            Some(saves) => saves.finish(self.store.as_mut())?,
+            None => Vec::new(),
+        };
+        let mut sampled: Vec<_> = rows.into_iter().zip(tokens).collect();
+        sampled.sort_by_key(|((index, _), _)| *index);
+        let rows = sampled.into_iter().map(|((_, sequence), token)| RowOutcome { sequence, token });
+        Ok(StepOutcome { step, rows: rows.collect(), unsaved })
     }
 
     /// Forgets all steps in flight, slots and KV contents after a failure; the model stays. Answers the steps
@@ -245,6 +280,15 @@ impl Drop for Engine {
         // Nobody is left to hear of an error.
         let _ = mlx_sys::synchronize();
     }
+}
+
+/// The block store that is wanted, and what it holds.
+fn open_store(request: &LoadRequest, basis: &Basis<'_>) -> Result<(Option<BlockStore>, Vec<StoredBlock>)> {
+    let Some(wanted) = &request.store else { return Ok((None, Vec::new())) };
+    let bytes_per_token: u64 = basis.kinds.iter().map(|kind| kind.bytes_per_token(basis.place.dtype)).sum();
+    let block_bytes = bytes_per_token as usize * basis.block_size as usize;
+    let (store, stored) = BlockStore::open(Medium::choose(wanted, basis)?, wanted.bytes, block_bytes)?;
+    Ok((Some(store), stored))
 }
 
 fn set_up_threads(options: CpuOptions) -> Result<()> {

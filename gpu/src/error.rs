@@ -5,6 +5,8 @@ use thiserror::Error;
 use troupe_model_files::ModelFileError;
 use troupe_protocol::KvCacheDtype;
 
+use crate::store::StoreError;
+
 /// Result of this crate.
 pub type Result<T, E = GpuError> = std::result::Result<T, E>;
 
@@ -94,6 +96,9 @@ pub enum GpuError {
         /// The least number of blocks.
         least: u64,
     },
+    /// The block store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Weights or configuration that make nonsense of every input.
     #[error("the model's weights or its configuration are broken: its scores are not finite numbers")]
     NotFinite,

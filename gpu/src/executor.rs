@@ -46,6 +46,8 @@ impl Executor {
             let mut worker = Worker { data: data_lane, urgent: urgent_lane, sink, engine: None };
             // A panic is a bug in a part that can be restarted, not a reason to end the process.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
+                // The next executor needs its memory, and its lock on the block store.
+                worker.engine = None;
                 let message = panic_message(panic.as_ref());
                 (worker.sink)(GpuEvent::Fault(Fault::ExecutorLost { message }));
             }

@@ -130,6 +130,21 @@ impl KvCache {
             .ok_or_else(|| GpuError::Step(format!("layer {index} of {count} has no KV blocks")))
     }
 
+    /// All layers, first to last.
+    pub fn layers(&self) -> &[KvLayer] {
+        &self.layers
+    }
+
+    /// All layers, first to last.
+    pub fn layers_mut(&mut self) -> &mut [KvLayer] {
+        &mut self.layers
+    }
+
+    /// Blocks in all.
+    pub fn num_blocks(&self) -> usize {
+        self.shape.num_blocks
+    }
+
     /// Arrays that a step may have replaced, to be evaluated with it.
     pub fn arrays(&self) -> impl Iterator<Item = &Array> {
         let stock = self.layers.iter().filter(|layer| layer.body == KvBody::Stock);

@@ -10,12 +10,16 @@ mod engine;
 mod error;
 mod executor;
 mod fallback;
+mod host;
 mod kv;
+mod kv_copy;
 mod layers;
 mod load;
 mod models;
 mod sampling;
 mod slots;
+mod store;
+mod transfer;
 
 pub use engine::Engine;
 pub use error::{ConfigError, GpuError, Result};

@@ -130,7 +130,7 @@ fn chunks_without_a_token_are_answered_too() {
     let mut plan = first(0);
     plan.rows[0].output = RowOutput::None;
     running.submit(plan);
-    assert_eq!(running.outcome(), StepOutcome { step: StepId(0), rows: vec![] });
+    assert_eq!(running.outcome(), StepOutcome { step: StepId(0), rows: vec![], unsaved: vec![] });
 }
 
 #[test]

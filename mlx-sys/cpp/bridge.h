@@ -111,6 +111,8 @@ Ptr fuse(const array& last);
 Ptr linear_projection(const array& x, const array& w, const Fusion& fusion, const Arrays& rest);
 
 Ptr paged_attention(const Arrays& inputs, const AttentionOptions& options);
+Ptr read_blocks(const array& slab, Ints ids);
+Ptr write_blocks(const array& slab, Ints ids, const array& contents);
 
 bool has_sampling(const array& logits);
 Ptr choose_tokens(const Arrays& inputs, rust::Slice<const RowDrawing> drawings,

@@ -2,7 +2,7 @@
 //
 // Contract, because MLX's graphs are pure and this node is not: the buffers of the slabs and of their scales are
 // written in place. The engine owns them, gives each layer its own, evaluates the steps of one stream in the order in
-// which it submits them, and nothing but this primitive reads or writes a slab meanwhile. The slabs are evaluated
+// which it submits them, and nothing but this primitive and those of block_copy.cc reads or writes a slab meanwhile. The slabs are evaluated
 // arrays that the engine keeps a handle to, so MLX neither moves nor donates their buffers.
 #include "bridge.h"
 #include "mlx-sys/src/bridge.rs.h"

@@ -361,6 +361,10 @@ pub(crate) mod ffi {
             options: &AttentionOptions,
         ) -> Result<UniquePtr<MlxArray>>;
 
+        // block_copy.cc
+        fn read_blocks(slab: &MlxArray, ids: &[i32]) -> Result<UniquePtr<MlxArray>>;
+        fn write_blocks(slab: &MlxArray, ids: &[i32], contents: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+
         // sampling.cc: the logits, then for each penalty the counts of the prompt and of what was generated.
         fn has_sampling(logits: &MlxArray) -> bool;
         fn choose_tokens(

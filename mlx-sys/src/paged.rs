@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use crate::array::{Array, list};
 use crate::bridge::ffi;
-use crate::{Dtype, Result};
+use crate::{Dtype, Error, Result};
 
 /// Some neighbouring columns of an f32 array `[tokens, width]`, of any strides.
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +98,35 @@ impl KvSlabs {
     pub fn nbytes(&self) -> usize {
         let scales = self.scales.as_ref().map_or(0, |scales| scales.keys.nbytes() + scales.values.nbytes());
         self.keys.nbytes() + self.values.nbytes() + scales
+    }
+
+    /// Keys, values and, for i8, their scales: the order of [`Self::read_blocks`].
+    pub fn arrays(&self) -> impl Iterator<Item = &Array> {
+        let scales = self.scales.iter().flat_map(|scales| [&scales.keys, &scales.values]);
+        [&self.keys, &self.values].into_iter().chain(scales)
+    }
+
+    /// Copies of blocks as they are when the copies are evaluated, which is in the order of evaluation among the steps:
+    /// of each array `[ids.len(), ...]`. CPU only.
+    ///
+    /// # Errors
+    /// For a block that is not there.
+    pub fn read_blocks(&self, ids: &[i32]) -> Result<Vec<Array>> {
+        self.arrays().map(|slab| Array::wrap(ffi::read_blocks(slab.raw(), ids))).collect()
+    }
+
+    /// Overwrites blocks with `contents`, shaped as [`Self::read_blocks`] gives them. It is done in place when the
+    /// answer's arrays are evaluated, in the order of evaluation among the steps. CPU only.
+    ///
+    /// # Errors
+    /// For a block that is not there, or contents of another number, shape or type.
+    pub fn write_blocks(&self, ids: &[i32], contents: &[Array]) -> Result<Vec<Array>> {
+        let wanted = self.arrays().count();
+        if contents.len() != wanted {
+            return Err(Error::Size { found: contents.len(), wanted });
+        }
+        let pairs = self.arrays().zip(contents);
+        pairs.map(|(slab, new)| Array::wrap(ffi::write_blocks(slab.raw(), ids, new.raw()))).collect()
     }
 }
 

@@ -45,10 +45,15 @@ fn page(status: &Status, names: &Names) -> String {
     let blocks = json!({
         "free": free, "cached": cached, "owned": owned, "quarantined": quarantined, "total": counts.blocks_total,
     });
+    let store = json!({
+        "used": counts.store.used, "total": counts.store.total,
+        "saved": counts.store.saved, "loaded": counts.store.loaded,
+    });
     let fields = [
         format!("\"queues\": {sequences}"),
         format!("\"steps_in_flight\": {}", counts.in_flight),
         format!("\"blocks\": {blocks}"),
+        format!("\"stored_blocks\": {store}"),
         format!("\"tenants\": {}", lines(status.tenants.iter().map(|tenant| describe_tenant(tenant, names)))),
         format!("\"sequences\": {}", lines(status.sequences.iter().map(|s| describe_sequence(s, names)))),
     ];

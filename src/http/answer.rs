@@ -7,10 +7,11 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
 use troupe_actors::session::{End, Output, Part, Piece};
-use troupe_protocol::{FinishReason, Usage};
+use troupe_protocol::{FinishReason, RateStatuses, Usage};
 
 use super::error::ApiError;
 use super::params::Delivery;
+use super::rate_headers;
 use super::sse::EventStream;
 
 /// How long a stream's first output is waited for before its headers go out. A rejection comes at once and still
@@ -143,11 +144,13 @@ pub(super) async fn respond<S: Shape + Unpin + 'static>(
 async fn respond_whole(mut running: Running, mut shape: impl Shape) -> Result<HttpResponse, ApiError> {
     let mut pieces = vec![Piece::default(); running.choices as usize];
     let mut reasons = vec![None; running.choices as usize];
+    let mut rates = RateStatuses::default();
     while reasons.contains(&None) {
         let Some(Output { choice, part }) = running.outputs.recv().await else {
             return Err(ApiError::internal("a session ended without a word"));
         };
         match part {
+            Part::Accepted(left) => rates = rates.least(left),
             Part::Text(piece) => {
                 let whole = &mut pieces[choice as usize];
                 whole.text += &piece.text;
@@ -162,7 +165,9 @@ async fn respond_whole(mut running: Running, mut shape: impl Shape) -> Result<Ht
     }
     let choices = pieces.into_iter().zip(reasons.into_iter().flatten());
     let choices = choices.map(|(piece, reason)| Choice { piece, reason }).collect();
-    Ok(HttpResponse::Ok().json(shape.document(choices, running.bill.total())))
+    let mut response = HttpResponse::Ok().json(shape.document(choices, running.bill.total()));
+    rate_headers::insert(response.headers_mut(), &rates);
+    Ok(response)
 }
 
 async fn respond_stream<S: Shape + Unpin + 'static>(
@@ -170,20 +175,40 @@ async fn respond_stream<S: Shape + Unpin + 'static>(
     shape: S,
     include_usage: bool,
 ) -> Result<HttpResponse, ApiError> {
-    let first = match tokio::time::timeout(HEADERS_AFTER, running.outputs.recv()).await {
-        Ok(None) => return Err(ApiError::internal("a session ended without a word")),
-        Ok(Some(Output { choice, part: Part::End(end) })) => {
-            let (reason, usage) = finished(end)?;
-            Some(Output { choice, part: Part::End(End::Finished { reason, usage }) })
-        }
-        Ok(text) => text,
-        Err(_) => None,
-    };
-    Ok(HttpResponse::Ok()
+    let mut rates = RateStatuses::default();
+    let first = first_output(&mut running.outputs, &mut rates);
+    let first = tokio::time::timeout(HEADERS_AFTER, first).await.ok().transpose()?;
+    let mut response = HttpResponse::Ok()
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")))
         .insert_header((HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")))
-        .streaming(EventStream::new(running, first, shape, include_usage)))
+        .streaming(EventStream::new(running, first, shape, include_usage));
+    rate_headers::insert(response.headers_mut(), &rates);
+    Ok(response)
+}
+
+/// The first that a client gets to see. On the way there, `rates` become what the choices that were taken leave.
+///
+/// # Errors
+/// A rejection or a fault.
+async fn first_output(outputs: &mut Receiver<Output>, rates: &mut RateStatuses) -> Result<Output, ApiError> {
+    loop {
+        let Some(Output { choice, part }) = outputs.recv().await else {
+            return Err(ApiError::internal("a session ended without a word"));
+        };
+        let part = match part {
+            Part::Accepted(left) => {
+                *rates = rates.least(left);
+                continue;
+            }
+            Part::Text(piece) => Part::Text(piece),
+            Part::End(end) => {
+                let (reason, usage) = finished(end)?;
+                Part::End(End::Finished { reason, usage })
+            }
+        };
+        return Ok(Output { choice, part });
+    }
 }
 
 /// How a choice ended, if as it should.

@@ -251,7 +251,7 @@ impl ResponseError for ApiError {
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code()).json(self.to_json());
         match self {
-            Self::Busy(reason) => rate_headers::insert(response.headers_mut(), reason),
+            Self::Busy(reason) => rate_headers::insert_refusal(response.headers_mut(), reason),
             Self::Unauthorized => {
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }

@@ -1,11 +1,12 @@
-//! When a refused client may come back: `Retry-After`, and OpenAI's `x-ratelimit-*`.
+//! What a tenant's limits leave, as OpenAI's `x-ratelimit-*`, and when a refused client may come back: `Retry-After`.
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use troupe_protocol::{RateStatus, RejectReason};
+use troupe_protocol::{RateStatus, RateStatuses, RejectReason};
 
 const MICROS_PER_S: u64 = 1_000_000;
 
-/// Seconds after which a client that met a full queue may try again.
+/// Seconds after which a client that met a full queue may try again, if its tenant's rates do not make it wait longer:
+/// about as long as an answer takes, each of which makes room for one request.
 const FULL_QUEUE_S: u64 = 1;
 
 /// Names of the headers of one limit: what it is, what is left of it, when all of it is there again.
@@ -23,7 +24,10 @@ const TOKENS: [HeaderName; 3] = [
 /// Seconds until the same request may be taken, if waiting is all that it needs.
 pub(super) fn retry_after(reason: &RejectReason) -> Option<u64> {
     match reason {
-        RejectReason::QueueFull { .. } | RejectReason::TenantQueueFull { .. } => Some(FULL_QUEUE_S),
+        RejectReason::QueueFull { .. } => Some(FULL_QUEUE_S),
+        RejectReason::TenantQueueFull { retry_after, .. } => {
+            Some(retry_after.div_ceil(MICROS_PER_S).max(FULL_QUEUE_S))
+        }
         RejectReason::RateLimited { retry_after, .. } => Some(retry_after.div_ceil(MICROS_PER_S).max(1)),
         RejectReason::Draining
         | RejectReason::NotReady
@@ -32,15 +36,20 @@ pub(super) fn retry_after(reason: &RejectReason) -> Option<u64> {
     }
 }
 
-/// Says so in `headers`.
-pub(super) fn insert(headers: &mut HeaderMap, reason: &RejectReason) {
+/// Says in `headers` why a request was refused.
+pub(super) fn insert_refusal(headers: &mut HeaderMap, reason: &RejectReason) {
     if let Some(seconds) = retry_after(reason) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if let RejectReason::RateLimited { rates, .. } = reason {
-        insert_rate(headers, REQUESTS, rates.requests);
-        insert_rate(headers, TOKENS, rates.tokens);
+    if let RejectReason::RateLimited { rates, .. } | RejectReason::TenantQueueFull { rates, .. } = reason {
+        insert(headers, rates);
     }
+}
+
+/// Says in `headers` where a tenant stands with the limits that it has.
+pub(super) fn insert(headers: &mut HeaderMap, rates: &RateStatuses) {
+    insert_rate(headers, REQUESTS, rates.requests);
+    insert_rate(headers, TOKENS, rates.tokens);
 }
 
 fn insert_rate(

@@ -55,14 +55,17 @@ impl<S: Shape> EventStream<S> {
     }
 
     fn accept(&mut self, Output { choice, part }: Output) {
-        self.open_choice(choice);
         match part {
+            // The headers are out.
+            Part::Accepted(_) => {}
             Part::Text(piece) => {
+                self.open_choice(choice);
                 let chunk = self.shape.chunk(choice, piece);
                 self.ready.push_back(event(&chunk));
             }
             Part::End(end) => match finished(end) {
                 Ok((reason, usage)) => {
+                    self.open_choice(choice);
                     self.running.bill.add(choice, usage);
                     let chunk = self.shape.closing(choice, reason);
                     self.ready.push_back(event(&chunk));

@@ -6,11 +6,13 @@
 
 mod bad_input;
 mod cancellation;
+mod cases;
 mod chat;
 mod command_line;
 mod completions;
 mod logs;
 mod metrics;
+mod prefix_cache;
 mod python;
 mod queue;
 #[cfg(target_os = "linux")]
@@ -20,6 +22,7 @@ mod shutdown;
 #[cfg(unix)]
 mod slow_clients;
 mod startup;
+mod store;
 mod support;
 #[cfg(unix)]
 mod tenants;

@@ -67,9 +67,12 @@ fn c121_a_long_prompt_neither_stops_those_that_decode_nor_waits_for_them() {
     let (steps, generated) = (server.status().steps - steps_before, generated() - generated_before);
     drop(decoding);
 
-    // Every step holds a token of each of the four, and a piece of the prompt in the rest of its budget.
-    let chunks = long.usage["prompt_tokens"].as_u64().unwrap().div_ceil(BUDGET - 4);
-    assert!(chunks > 10 && (chunks..=2 * chunks).contains(&steps), "{chunks} chunks took {steps} steps");
+    // Every step holds a token of each of the four, and a piece of the prompt: at most the rest of its budget, and at
+    // least one token, but for one step in some thirty that has none.
+    let prompt_tokens = long.usage["prompt_tokens"].as_u64().unwrap();
+    let (least, most) = (prompt_tokens.div_ceil(BUDGET - 4), prompt_tokens);
+    assert!(least > 10, "{prompt_tokens} tokens");
+    assert!((least..most + most / 30 + 4).contains(&steps), "{prompt_tokens} tokens took {steps} steps");
     assert!(generated >= 4.0 * (steps - 2) as f64, "{generated} tokens in {steps} steps");
 }
 

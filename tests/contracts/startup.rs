@@ -15,7 +15,7 @@ fn serve(words: &[&str]) -> Output {
 }
 
 /// Asserts that serving fails with `code`, in one line that holds every one of `names`.
-fn assert_fails(words: &[&str], code: i32, names: &[&str]) {
+pub fn assert_fails(words: &[&str], code: i32, names: &[&str]) {
     let output = serve(words);
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(code), "{words:?}: {log}");
@@ -42,6 +42,36 @@ fn a_wrong_call_is_told_apart_from_a_failure() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     assert_fails(&["--model", model, "--port", &port], 1, &["127.0.0.1", &port]);
+}
+
+#[test]
+fn limits_and_tenants_that_cannot_be_are_named_with_their_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("troupe.toml");
+    let key = "a".repeat(64);
+    let tenant = |name: &str, more: &str| {
+        format!("[[tenants]]\nname = \"{name}\"\napi_keys_sha256 = [\"{key}\"]\n{more}\n")
+    };
+    for (file, names) in [
+        (tenant("ann", "max_running = 0"), ["`ann`", "max_running", "line 4"]),
+        (tenant("ann", "max_queued = -1"), ["`ann`", "max_queued", "line 4"]),
+        (tenant("ann", "requests_per_minute = 0"), ["`ann`", "requests_per_minute", "line 4"]),
+        (tenant("ann", "\ntokens_per_minute = 0"), ["`ann`", "tokens_per_minute", "line 5"]),
+        (tenant("ann", "tokens_per_minute = 0.5"), ["`ann`", "tokens_per_minute", "line 4"]),
+        (tenant("ann", "weight = 0"), ["`ann`", "weight", "line 4"]),
+        (tenant("ann", "timeout_seconds = 0"), ["`ann`", "timeout_seconds", "line 4"]),
+        (tenant("ann", "wieght = 1"), ["`ann`", "`wieght`", "line 4"]),
+        (tenant("ann", "max_priority = \"urgent\""), ["`ann`", "max_priority", "line 4"]),
+        (tenant("ann", "weight = 1\nweight = 2"), ["duplicate", "`weight`", "line 5"]),
+        (tenant("ann", "") + &tenant("ann", ""), ["`ann`", "name", "line 6"]),
+        (tenant("ann", "") + &tenant("bob", ""), ["`bob`", "`ann`", "line 7"]),
+        ("[scheduler]\nmax_queued = 0\n".to_owned(), ["scheduler.max_queued", "0", "line 2"]),
+    ] {
+        fs::write(&path, &file).unwrap();
+        // Before a model is looked for.
+        let words = ["--config", path.to_str().unwrap(), "--model", "/nowhere.gguf", "--port", "0"];
+        assert_fails(&words, 2, &[&names[..], &[path.to_str().unwrap()]].concat());
+    }
 }
 
 #[test]

@@ -78,24 +78,32 @@ fn a_wrong_key_and_a_missing_one_are_answered_alike_and_probes_need_none() {
 fn a_tenant_at_its_limit_is_told_when_to_come_back_and_others_are_served() {
     let server = File::new("requests_per_minute = 2\ntokens_per_minute = 300").serve();
     let request = chat(CAPITAL, 8);
-    for _ in 0..2 {
-        ask(&server, "ann-key", &request).answer();
+    let number = |response: &Response, name: &str| response.header(name).expect(name).parse::<u64>().unwrap();
+    for (request, status, requests_left) in
+        [(request.clone(), 200, 1), (streamed(request.clone()), 200, 0), (request.clone(), 429, 0)]
+    {
+        let response = ask(&server, "ann-key", &request);
+        assert_eq!(response.status, status);
+        assert_eq!(number(&response, "x-ratelimit-limit-requests"), 2);
+        assert_eq!(number(&response, "x-ratelimit-remaining-requests"), requests_left);
+        assert_eq!(number(&response, "x-ratelimit-limit-tokens"), 300);
+        assert!(number(&response, "x-ratelimit-remaining-tokens") < 300);
+        for name in ["x-ratelimit-reset-requests", "x-ratelimit-reset-tokens"] {
+            assert!(response.header(name).expect(name).ends_with('s'), "{name}");
+        }
+        if status == 200 {
+            assert_eq!(response.header("retry-after"), None);
+            response.answer();
+        }
     }
     let refused = ask(&server, "ann-key", &request);
-    assert_eq!(refused.status, 429);
-    let number = |name: &str| refused.header(name).expect(name).parse::<u64>().unwrap();
-    assert!((1..=30).contains(&number("retry-after")), "two a minute are one in 30 s");
-    assert_eq!(number("x-ratelimit-limit-requests"), 2);
-    assert_eq!(number("x-ratelimit-remaining-requests"), 0);
-    assert_eq!(number("x-ratelimit-limit-tokens"), 300);
-    assert!(number("x-ratelimit-remaining-tokens") < 300);
-    for name in ["x-ratelimit-reset-requests", "x-ratelimit-reset-tokens"] {
-        assert!(refused.header(name).expect(name).ends_with('s'), "{name}");
-    }
+    assert!((1..=30).contains(&number(&refused, "retry-after")), "two a minute are one in 30 s");
     let error = &refused.json()["error"];
     assert_eq!((&error["code"], &error["type"]), (&json!("rate_limit_exceeded"), &json!("rate_limit_error")));
     assert_eq!(error["message"], "the tenant's limit of 2 requests a minute is reached");
-    ask(&server, "bob-key", &request).answer();
+    let unlimited = ask(&server, "bob-key", &request);
+    assert_eq!(unlimited.header("x-ratelimit-limit-requests"), None, "it has no limits to tell");
+    unlimited.answer();
 }
 
 #[test]

@@ -205,8 +205,8 @@ impl ModelFiles {
     }
 
     /// 64 hexadecimal digits that stay the same for the same model and differ between models, fine-tunes of one base
-    /// included: a hash over the configuration, each file's name, size and header, and a few bytes from the middle of
-    /// each tensor. It reads a page a tensor, not the weights, and so is no proof against tampering.
+    /// included: a hash over the configuration, each file's name, size and header, and at most 18 pages of each tensor,
+    /// the first and the last among them. It does not read all weights, and so is no proof against tampering.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         let mut part = |bytes: &[u8]| {
@@ -220,7 +220,7 @@ impl ModelFiles {
             part(header);
         }
         for view in self.weights.iter() {
-            part(view.sample());
+            view.samples().for_each(&mut part);
         }
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }

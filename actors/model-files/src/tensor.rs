@@ -135,11 +135,18 @@ impl<'a> TensorView<'a> {
         }
     }
 
-    /// A few bytes from the middle of what is stored, to tell two models of one shape apart.
-    pub(crate) fn sample(&self) -> &'a [u8] {
-        const SAMPLE_BYTES: usize = 64;
-        let start = self.stored.len().saturating_sub(SAMPLE_BYTES) / 2;
-        &self.stored[start..self.stored.len().min(start + SAMPLE_BYTES)]
+    /// Pages of what is stored that tell two models of one shape apart: all of a small tensor, else the first page, the
+    /// last and some between them at equal distances.
+    pub(crate) fn samples(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        const PAGE: usize = 4096;
+        const PAGES: usize = 18;
+        let stored = self.stored;
+        let (pages, length) = if stored.len() > PAGES * PAGE { (PAGES, PAGE) } else { (1, stored.len()) };
+        let distance = (stored.len() - length) / (PAGES - 1);
+        (0..pages).map(move |page| match page + 1 == PAGES {
+            true => &stored[stored.len() - length..],
+            false => &stored[page * distance..][..length],
+        })
     }
 }
 

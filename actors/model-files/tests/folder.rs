@@ -291,6 +291,32 @@ fn the_fingerprint_tells_models_apart_and_stays() {
 }
 
 #[test]
+fn the_fingerprint_sees_a_change_of_a_row_of_a_large_tensor() {
+    let folder = Folder::tiny(json!({}));
+    let (rows, columns) = (96, 1024);
+    let original = patterned(rows * columns * 4);
+    let print = |bytes: &[u8]| {
+        let shape = [rows, columns];
+        let tensors = [(EMBEDDING, "F32", &shape[..], bytes.to_vec())];
+        folder.write("model.safetensors", &safetensors(&tensors)).open().expect("opens").fingerprint()
+    };
+    let first = print(&original);
+    assert_eq!(first, print(&original));
+    // Any change of the first or last byte, and any that is as long as the distance of two samples.
+    let long = original.len() / 17;
+    for start in [0, 1, long, 4 * long + 7, 11 * long, original.len() - long] {
+        let mut tuned = original.clone();
+        tuned[start..start + long].iter_mut().for_each(|byte| *byte ^= 1);
+        assert_ne!(first, print(&tuned), "bytes from {start}");
+    }
+    for at in [0, original.len() - 1] {
+        let mut tuned = original.clone();
+        tuned[at] ^= 1;
+        assert_ne!(first, print(&tuned), "byte {at}");
+    }
+}
+
+#[test]
 #[cfg(unix)]
 fn a_folder_of_links_opens_as_the_hubs_cache_lays_it_out() {
     let blobs = Folder::tiny(json!({}));

@@ -32,6 +32,10 @@ pub enum RejectReason {
     TenantQueueFull {
         /// The bound of the queue.
         limit: u32,
+        /// Microseconds after which its rates would allow the same request. When its queue has room again, nobody knows.
+        retry_after: u64,
+        /// Where the tenant stands.
+        rates: RateStatuses,
     },
     /// The tenant has taken what it may take in a minute.
     #[error("the tenant's limit of {per_minute} {rate} a minute is reached")]
@@ -84,6 +88,19 @@ pub enum Fault {
         step: crate::StepId,
         /// MLX's or the engine's message.
         message: String,
+    },
+    /// The engine came back with smaller bounds than the sequence was taken by.
+    #[error(
+        "the engine came back with a context of {max_model_len} tokens, too small for the prompt of {prompt_tokens} and \
+         max_tokens of {max_tokens} that it had taken: the server's fault, not the request's"
+    )]
+    NoLongerFits {
+        /// Length of the prompt in tokens.
+        prompt_tokens: u32,
+        /// Tokens asked for.
+        max_tokens: u32,
+        /// The most tokens that a sequence may hold now.
+        max_model_len: u32,
     },
     /// The client's or the tenant's time was up before the end.
     #[error("the request did not finish within its timeout of {} ms", timeout / 1000)]

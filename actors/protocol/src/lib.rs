@@ -22,7 +22,7 @@ pub use gpu::{
     KvCacheDtype, LoadRequest, StoreRequest, StoredBlock, WeightDtype,
 };
 pub use ids::{BlockId, BlockName, SequenceId, SlotId, StepId, StoreId, TenantId, TokenId};
-pub use limits::{EngineLimits, StepDefaults};
+pub use limits::{EngineLimits, LengthClasses, StepDefaults};
 pub use sampling::SamplingParams;
 pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
 pub use step::{

@@ -17,6 +17,32 @@ pub struct EngineLimits {
     pub num_stored_blocks: u32,
     /// Tokens in the vocabulary, as wide as the logits.
     pub vocab_size: u32,
+    /// Which sequences can share keys and values.
+    pub length_classes: LengthClasses,
+}
+
+/// Which sequences have their positions encoded alike, by the most tokens that they may come to hold. Only those of one
+/// class can share keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LengthClasses {
+    /// All.
+    #[default]
+    One,
+    /// Those up to this length, and those beyond it (LongRoPE).
+    SplitAt(u32),
+    /// Those up to this length; beyond it, only those of the same (dynamic NTK).
+    EachBeyond(u32),
+}
+
+impl LengthClasses {
+    /// The class of a sequence that may come to hold `max_len` tokens.
+    pub fn class_of(self, max_len: u32) -> u32 {
+        match self {
+            Self::One => 0,
+            Self::SplitAt(length) => u32::from(max_len > length),
+            Self::EachBeyond(length) => max_len.max(length),
+        }
+    }
 }
 
 /// Bounds of a step where nobody sets them.

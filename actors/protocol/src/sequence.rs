@@ -29,9 +29,15 @@ pub struct NewSequence {
     pub cache_salt: u64,
 }
 
-/// What the scheduler tells a session. A stream is `Accepted`, `Started`, any number of `Token`, then exactly one of the
-/// others; `Rejected` may come first and alone, or later if a new executor has smaller bounds, and an end at any time
-/// after `Accepted`.
+impl NewSequence {
+    /// The most tokens that it may come to hold.
+    pub fn max_len(&self) -> u32 {
+        (self.prompt.len() as u32).saturating_add(self.max_tokens)
+    }
+}
+
+/// What the scheduler tells a session: `Rejected` alone, or `Accepted`, `Started`, any number of `Token`, then `Finished`.
+/// After `Accepted`, `Failed` may end it at any time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SequenceEvent {
     /// It was taken, and waits or runs.
@@ -50,7 +56,7 @@ pub enum SequenceEvent {
         /// What it took.
         usage: Usage,
     },
-    /// It was not taken.
+    /// It was not taken. First and alone: what was taken never is refused.
     Rejected(RejectReason),
     /// It was taken and could not be completed.
     Failed(Fault),

@@ -110,6 +110,8 @@ pub struct StepOutcome {
     pub step: StepId,
     /// One for each row with [`RowOutput::Sample`], in row order.
     pub rows: Vec<RowOutcome>,
+    /// Blocks that the step was to save and the store did not take.
+    pub unsaved: Vec<BlockName>,
 }
 
 /// What a row sampled.

@@ -112,3 +112,13 @@ pub struct RateStatuses {
     /// Of tokens.
     pub tokens: Option<RateStatus>,
 }
+
+impl RateStatuses {
+    /// What two requests leave, that were taken one after the other, whichever was first.
+    pub fn least(self, other: Self) -> Self {
+        let least = |one: Option<RateStatus>, other: Option<RateStatus>| {
+            one.into_iter().chain(other).max_by_key(|status| status.reset)
+        };
+        Self { requests: least(self.requests, other.requests), tokens: least(self.tokens, other.tokens) }
+    }
+}

@@ -2,6 +2,7 @@
 
 use troupe_protocol::SequenceId;
 
+use crate::blocks::Found;
 use crate::event::{Effect, Effects, Timestamp};
 use crate::sequence::{Phase, Progress, Residence, Sequence};
 use crate::tenants::{PRECISION, Price};
@@ -24,11 +25,12 @@ impl Scheduler {
             let sequence = &self.sequences[&id];
             sequence.unread == 0 && sequence.may_sample()
         };
-        let prefix = |id: SequenceId| self.num_cached(&self.sequences[&id]);
+        let prefix = |id: SequenceId| self.cached(&self.sequences[&id]).total;
         let Some(next) = self.tenants.next(now, self.quantum(), can_go_on, prefix) else { return false };
         if !self.make_place(next.id, effects) {
             return false;
         }
+        let found = self.cached(&self.sequences[&next.id]).total;
         let Some(slot) = self.free_slots.pop() else { return false };
         self.tenants.start(next);
         self.running.push(next.id);
@@ -36,10 +38,10 @@ impl Scheduler {
             tenant.num_running += 1;
         }
         let Some(sequence) = self.sequences.get_mut(&next.id) else { return false };
-        let names = sequence.wanted_names(self.limits.block_size);
-        let found =
-            if self.config.cache == CacheShare::Off { 0 } else { self.blocks.num_cached(names) as usize };
-        let blocks = self.blocks.share(&names[..found]);
+        let found = found as usize;
+        let names = &sequence.wanted_names(self.limits.block_size)[..found];
+        // A place was made for them.
+        let Ok(blocks) = self.blocks.share(names) else { return false };
         let cached_tokens = found as u32 * self.limits.block_size;
         sequence.phase = Phase::Running(Residence {
             slot,
@@ -60,12 +62,12 @@ impl Scheduler {
         true
     }
 
-    /// Blocks that a sequence would find in the cache.
-    fn num_cached(&self, sequence: &Sequence) -> u32 {
+    /// What a sequence would find in the cache.
+    fn cached(&self, sequence: &Sequence) -> Found {
         match self.config.cache {
-            CacheShare::Off => 0,
+            CacheShare::Off => Found::default(),
             CacheShare::Tenant | CacheShare::Server => {
-                self.blocks.num_cached(sequence.wanted_names(self.limits.block_size))
+                self.blocks.find(sequence.wanted_names(self.limits.block_size))
             }
         }
     }
@@ -77,11 +79,10 @@ impl Scheduler {
     fn make_place(&mut self, id: SequenceId, effects: &mut Effects) -> bool {
         loop {
             let sequence = &self.sequences[&id];
-            let found = self.num_cached(sequence);
-            let names = &sequence.wanted_names(self.limits.block_size)[..found as usize];
-            let own = self.limits.blocks_for(sequence.num_known_tokens() + 1) - found;
+            let found = self.cached(sequence);
+            let own = self.limits.blocks_for(sequence.num_known_tokens() + 1) - found.total;
             // Cached blocks that it takes are no longer there for others.
-            let wanted = own + self.blocks.num_cached_unowned(names) + self.promised_blocks();
+            let wanted = own + found.taken() + self.promised_blocks();
             if !self.free_slots.is_empty() && wanted <= self.blocks.available() {
                 return true;
             }

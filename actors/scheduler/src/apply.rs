@@ -1,14 +1,17 @@
 //! Booking of facts.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use troupe_protocol::{
     EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, RowOutcome, RowOutput,
-    SlotId, StepId, StepOutcome,
+    SlotId, StepId, StepOutcome, StoredBlock,
 };
 
 use crate::blocks::BlockPool;
 use crate::event::{Effect, Effects, Event, Timestamp};
+use crate::pace::Pace;
 use crate::sequence::Sequence;
 use crate::tenants::{End, Price};
 use crate::{Admission, CacheShare, Executor, InFlight, InFlightRow, MAX_REPLAYS, Scheduler};
@@ -33,7 +36,7 @@ impl Scheduler {
             Event::StepDone(outcome) => self.step_done(now, outcome, effects),
             Event::StepFailed { step, fault } => self.step_failed(step, &fault, effects),
             Event::ExecutorLost => self.executor_lost(effects),
-            Event::ExecutorReady(limits) => self.executor_ready(limits, effects),
+            Event::ExecutorReady { limits, stored } => self.executor_ready(limits, &stored, effects),
             Event::DrainStarted => self.admission = Admission::Draining,
             Event::TenantsConfigured(policies) => self.tenants.configure(&policies, now),
             Event::TimePassed => self.expire(now, effects),
@@ -66,7 +69,7 @@ impl Scheduler {
 
     fn take(&mut self, now: Timestamp, request: NewSequence) {
         let id = request.id;
-        let root = self.root_of(request.tenant, request.cache_salt);
+        let root = self.root_of(&request);
         let mut sequence = Sequence::new(request, now, root);
         sequence.extend_chain(self.limits.block_size);
         if let Some(deadline) = sequence.deadline() {
@@ -101,16 +104,52 @@ impl Scheduler {
         if self.tenants.num_waiting() >= self.config.max_queued as usize + self.free_slots.len() {
             return Some(RejectReason::QueueFull { limit: self.config.max_queued });
         }
-        too_long(request, &self.limits)
+        let max_model_len = self.limits.max_model_len;
+        (!fits(request, &self.limits)).then_some(RejectReason::TooLong {
+            prompt_tokens,
+            max_tokens: request.max_tokens,
+            max_model_len,
+        })
     }
 
     fn step_done(&mut self, now: Timestamp, outcome: StepOutcome, effects: &mut Effects) {
+        self.pace.step_done(outcome.step, now);
+        if let Some(message) = self.distrust(&outcome) {
+            let fault = Fault::Step { step: outcome.step, message };
+            effects.push(Effect::WrongOutcome { fault: fault.clone() });
+            return self.step_failed(outcome.step, &fault, effects);
+        }
+        self.blocks.step_done(outcome.step, &outcome.unsaved);
         for row in self.retire(outcome.step) {
             self.name_blocks(outcome.step, row);
         }
         for row in outcome.rows {
             self.token_sampled(now, row, effects);
         }
+    }
+
+    /// Why an outcome is no use. Steps in flight beside a wrong one read what it wrote, so theirs is none either.
+    fn distrust(&mut self, outcome: &StepOutcome) -> Option<String> {
+        if outcome.step < self.trusted_from {
+            return Some("it builds on a step whose outcome was wrong".into());
+        }
+        let mismatch = self.mismatch(outcome)?;
+        self.trusted_from = self.next_step;
+        Some(mismatch)
+    }
+
+    /// What an outcome has beside a token for each row that samples, in their order.
+    fn mismatch(&self, outcome: &StepOutcome) -> Option<String> {
+        // That it is the oldest's, `retire` insists on.
+        let rows = self.in_flight.front().map_or(&[][..], |step| &step.rows);
+        let wanted = rows.iter().filter(|row| row.output == RowOutput::Sample).map(|row| row.sequence);
+        let found = outcome.rows.iter().map(|row| row.sequence);
+        let (wanted_count, found_count) = (wanted.clone().count(), found.len());
+        if wanted_count != found_count {
+            return Some(format!("{found_count} tokens came for {wanted_count} rows that sample"));
+        }
+        let at = wanted.zip(found).position(|(wanted, found)| wanted != found)?;
+        Some(format!("the token of row {at}, of those that sample, is another sequence's"))
     }
 
     /// What a row computed can be found by others from now on, as far as blocks are full.
@@ -140,7 +179,7 @@ impl Scheduler {
     fn retire(&mut self, step: StepId) -> Vec<InFlightRow> {
         let oldest = self.in_flight.pop_front();
         assert_eq!(oldest.as_ref().map(|s| s.step), Some(step), "steps complete in the order of submission");
-        self.blocks.step_done(step);
+        self.blocks.step_ended(step);
         let InFlight { rows, .. } = oldest.unwrap_or(InFlight { step, rows: Vec::new() });
         for row in &rows {
             match self.sequences.get_mut(&row.sequence) {
@@ -175,6 +214,7 @@ impl Scheduler {
 
     /// Sends everything that ran back to the queue; those who were in the failed step count it.
     fn step_failed(&mut self, step: StepId, fault: &Fault, effects: &mut Effects) {
+        self.pace.forget_submitted();
         for row in self.retire(step) {
             let id = row.sequence;
             let Some(sequence) = self.sequences.get_mut(&id) else { continue };
@@ -191,7 +231,7 @@ impl Scheduler {
             }
         }
         self.preempt_all(effects);
-        self.blocks.forget_contents();
+        self.blocks.step_failed(step);
     }
 
     fn preempt_all(&mut self, effects: &mut Effects) {
@@ -203,15 +243,17 @@ impl Scheduler {
 
     fn executor_lost(&mut self, effects: &mut Effects) {
         self.executor = Executor::Lost;
+        self.pace.forget_submitted();
         while let Some(step) = self.in_flight.front().map(|step| step.step) {
             self.retire(step);
         }
         self.preempt_all(effects);
     }
 
-    fn executor_ready(&mut self, limits: EngineLimits, effects: &mut Effects) {
+    fn executor_ready(&mut self, limits: EngineLimits, stored: &[StoredBlock], effects: &mut Effects) {
         debug_assert!(self.running.is_empty() && self.in_flight.is_empty());
         self.executor = Executor::Up;
+        self.pace = Pace::new(self.config.step_growth, limits.max_num_batched_tokens);
         if limits.block_size != self.limits.block_size {
             for sequence in self.sequences.values_mut() {
                 sequence.reset_chain();
@@ -219,27 +261,27 @@ impl Scheduler {
             }
         }
         self.limits = limits;
-        self.blocks = BlockPool::new(limits.num_blocks);
+        self.blocks = BlockPool::new(limits.num_blocks, limits.num_stored_blocks, stored);
         self.free_slots = (0..limits.max_num_seqs).rev().map(SlotId).collect();
-        let unfit: Vec<_> = self
-            .sequences
-            .values()
-            .filter_map(|s| Some((s.request.id, too_long(&s.request, &limits)?)))
-            .collect();
-        for (id, reason) in unfit {
-            self.remove(id);
-            effects.push(Effect::Reject { sequence: id, reason });
+        let all = self.sequences.values().map(|sequence| &sequence.request);
+        let unfit: Vec<_> = all.filter(|request| !fits(request, &limits)).map(|request| request.id).collect();
+        for id in unfit {
+            let Some(Sequence { request, .. }) = self.remove(id) else { continue };
+            effects.push(Effect::Fail { sequence: id, fault: no_longer_fits(&request, &limits) });
         }
     }
 }
 
-fn too_long(request: &NewSequence, limits: &EngineLimits) -> Option<RejectReason> {
-    let prompt_tokens = request.prompt.len() as u32;
-    let total = prompt_tokens.saturating_add(request.max_tokens);
-    let fits = total <= limits.max_model_len && limits.blocks_for(total) <= limits.num_blocks;
-    (!fits).then_some(RejectReason::TooLong {
-        prompt_tokens,
+/// Whether the whole of it can be held.
+fn fits(request: &NewSequence, limits: &EngineLimits) -> bool {
+    let total = (request.prompt.len() as u32).saturating_add(request.max_tokens);
+    total <= limits.max_model_len && limits.blocks_for(total) <= limits.num_blocks
+}
+
+fn no_longer_fits(request: &NewSequence, limits: &EngineLimits) -> Fault {
+    Fault::NoLongerFits {
+        prompt_tokens: request.prompt.len() as u32,
         max_tokens: request.max_tokens,
         max_model_len: limits.max_model_len,
-    })
+    }
 }

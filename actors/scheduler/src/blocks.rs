@@ -3,15 +3,15 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use troupe_protocol::{BlockId, StepId};
+use troupe_protocol::{BlockId, BlockName, BlockTransfer, StepId, StoredBlock};
 
-use crate::cache::ContentHash;
+use crate::store::{StoreCounts, StoreIndex};
 
 /// Blocks are owned by one or more sequences, in quarantine (given up while a step in flight still names them),
 /// cached (given up, with contents that a later sequence may want), or free. The four always sum to the total.
 ///
 /// Only full blocks whose contents are computed have a name, and nobody writes to them again, so sequences share them
-/// without copying.
+/// without copying. What cached blocks lose goes to the store, if there is one, and comes back from there.
 #[derive(Debug)]
 pub(crate) struct BlockPool {
     blocks: Vec<Block>,
@@ -19,18 +19,21 @@ pub(crate) struct BlockPool {
     /// Cached blocks by the time of their last use, least recent first.
     cached: BTreeMap<u64, BlockId>,
     /// Where contents are, whoever owns the block.
-    index: BTreeMap<ContentHash, BlockId>,
+    index: BTreeMap<BlockName, BlockId>,
     /// In order of the step that must be done first.
     quarantine: VecDeque<(StepId, Vec<BlockId>)>,
     /// Blocks without owner that have a place there.
     num_quarantined: u32,
     uses: u64,
+    store: StoreIndex,
+    num_saved: u64,
+    num_loaded: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     owners: u32,
-    name: Option<ContentHash>,
+    name: Option<BlockName>,
     /// Its key in `cached`.
     cached_since: Option<u64>,
     /// Places that it has in `quarantine`.
@@ -57,7 +60,8 @@ pub struct BlockCounts {
 }
 
 impl BlockPool {
-    pub(crate) fn new(num_blocks: u32) -> Self {
+    /// A pool without contents, beside a store of `num_stored` places of which some have.
+    pub(crate) fn new(num_blocks: u32, num_stored: u32, stored: &[StoredBlock]) -> Self {
         Self {
             blocks: alloc::vec![Block::default(); num_blocks as usize],
             free: (0..num_blocks).rev().map(BlockId).collect(),
@@ -66,6 +70,9 @@ impl BlockPool {
             quarantine: VecDeque::new(),
             num_quarantined: 0,
             uses: 0,
+            store: StoreIndex::new(num_stored, stored),
+            num_saved: 0,
+            num_loaded: 0,
         }
     }
 
@@ -90,6 +97,15 @@ impl BlockPool {
         }
     }
 
+    pub(crate) fn store_counts(&self) -> StoreCounts {
+        StoreCounts {
+            used: self.store.num_used(),
+            total: self.store.num_places() as u32,
+            saved: self.num_saved,
+            loaded: self.num_loaded,
+        }
+    }
+
     /// Appends `count` blocks to `table`, or none if there are not enough. Free ones first, then those whose contents
     /// were used least recently.
     pub(crate) fn take(&mut self, count: u32, table: &mut Vec<BlockId>) -> Result<(), OutOfBlocks> {
@@ -104,45 +120,98 @@ impl BlockPool {
         Ok(())
     }
 
-    /// Forgets the contents that were used least recently. The last blocks of a sequence are given up before its first,
-    /// so that what is forgotten is always the end of a chain.
+    /// Takes a block from the contents that were used least recently. The last blocks of a sequence are given up before
+    /// its first, so that what is forgotten is always the end of a chain.
     fn evict(&mut self) -> Option<BlockId> {
         let (_, id) = self.cached.pop_first()?;
         let block = &mut self.blocks[id.0 as usize];
         block.cached_since = None;
         if let Some(name) = block.name.take() {
             self.index.remove(&name);
+            self.num_saved += u64::from(self.store.save(name, id));
         }
         Some(id)
     }
 
-    /// How many of these contents, in order from the first, are there.
-    pub(crate) fn num_cached(&self, names: &[ContentHash]) -> u32 {
-        names.iter().take_while(|name| self.index.contains_key(name)).count() as u32
+    /// What is there of these contents, in order from the first.
+    pub(crate) fn find(&self, names: &[BlockName]) -> Found {
+        let mut found = Found::default();
+        for name in names {
+            match self.index.get(name) {
+                Some(id) => found.unowned += u32::from(self.blocks[id.0 as usize].cached_since.is_some()),
+                None if self.store.holds(name) => found.stored += 1,
+                None => break,
+            }
+            found.total += 1;
+        }
+        found
     }
 
-    /// Of `num_cached(names)` blocks, those that are without owner: taking them makes so many fewer available.
-    pub(crate) fn num_cached_unowned(&self, names: &[ContentHash]) -> u32 {
-        let found = names.iter().map_while(|name| self.index.get(name));
-        found.filter(|id| self.blocks[id.0 as usize].cached_since.is_some()).count() as u32
-    }
-
-    /// Makes the blocks with these contents, all of which are there, the table of one more owner.
-    pub(crate) fn share(&mut self, names: &[ContentHash]) -> Vec<BlockId> {
-        let table: Vec<BlockId> = names.iter().map_while(|name| self.index.get(name)).copied().collect();
-        for id in &table {
-            self.change(*id, |block| block.owners += 1);
-            let block = &mut self.blocks[id.0 as usize];
-            if let Some(since) = block.cached_since.take() {
-                self.cached.remove(&since);
+    /// Makes blocks with these contents, all of which are there, the table of one more owner. Those in the store get
+    /// blocks, which are loaded in the next step.
+    ///
+    /// # Errors
+    /// If there are not enough blocks for those in the store; nothing is changed then.
+    pub(crate) fn share(&mut self, names: &[BlockName]) -> Result<Vec<BlockId>, OutOfBlocks> {
+        let found = self.find(names);
+        if found.taken() > self.available() {
+            return Err(OutOfBlocks);
+        }
+        let resident: Vec<Option<BlockId>> = names.iter().map(|name| self.index.get(name).copied()).collect();
+        // Blocks are taken for those in the store when neither the others nor the store's copies can be evicted any more.
+        for (name, id) in names.iter().zip(&resident) {
+            match id {
+                Some(id) => self.share_one(*id),
+                None => self.store.promise(name),
             }
         }
-        table
+        let mut new = Vec::with_capacity(found.stored as usize);
+        self.take(found.stored, &mut new)?;
+        let mut new = new.into_iter();
+        let table = names.iter().zip(resident).filter_map(|(name, id)| match id {
+            Some(id) => Some(id),
+            None => new.next().inspect(|&id| self.load(*name, id)),
+        });
+        Ok(table.collect())
+    }
+
+    fn share_one(&mut self, id: BlockId) {
+        self.change(id, |block| block.owners += 1);
+        if let Some(since) = self.blocks[id.0 as usize].cached_since.take() {
+            self.cached.remove(&since);
+        }
+    }
+
+    fn load(&mut self, name: BlockName, id: BlockId) {
+        self.store.load(name, id);
+        self.num_loaded += 1;
+        self.name(id, name);
+    }
+
+    /// Copies between blocks and store that `step` has to make: saves, then loads.
+    pub(crate) fn take_transfers(&mut self, step: StepId) -> (Vec<BlockTransfer>, Vec<BlockTransfer>) {
+        self.store.take_transfers(step)
+    }
+
+    /// Has contents saved that are only in KV memory, at most `count`, as many as the store has room for; those that were
+    /// used last are the last to be saved. Answers whether there is anything to copy.
+    pub(crate) fn save_cached(&mut self, count: usize) -> bool {
+        let skipped = self.cached.len().saturating_sub(self.store.num_places());
+        let mut added = 0;
+        for id in self.cached.values().skip(skipped) {
+            let Some(name) = self.blocks[id.0 as usize].name else { continue };
+            added += usize::from(self.store.save(name, *id));
+            if added == count {
+                break;
+            }
+        }
+        self.num_saved += added as u64;
+        self.store.has_transfers()
     }
 
     /// Names the contents of an owned block, which is full and computed. If another block holds the same, that one stays
     /// the one to be found.
-    pub(crate) fn name(&mut self, id: BlockId, name: ContentHash) {
+    pub(crate) fn name(&mut self, id: BlockId, name: BlockName) {
         let block = &mut self.blocks[id.0 as usize];
         if block.name.is_none() && !self.index.contains_key(&name) {
             block.name = Some(name);
@@ -194,7 +263,7 @@ impl BlockPool {
     }
 
     /// Gives up what waited for `step` or an earlier one.
-    pub(crate) fn step_done(&mut self, step: StepId) {
+    pub(crate) fn step_ended(&mut self, step: StepId) {
         while let Some((_, table)) = self.quarantine.pop_front_if(|(until, _)| *until <= step) {
             for id in table.into_iter().rev() {
                 self.change(id, |block| block.quarantined -= 1);
@@ -203,8 +272,15 @@ impl BlockPool {
         }
     }
 
-    /// Forgets all contents: the executor lost them.
-    pub(crate) fn forget_contents(&mut self) {
+    /// The store has what was saved by `step`, but for `unsaved`.
+    pub(crate) fn step_done(&mut self, step: StepId, unsaved: &[BlockName]) {
+        self.store.step_done(step);
+        unsaved.iter().for_each(|name| self.store.forget(*name));
+    }
+
+    /// Forgets all contents of KV memory, since `step` failed and the executor lost them.
+    pub(crate) fn step_failed(&mut self, step: StepId) {
+        self.store.step_failed(step);
         self.index.clear();
         for block in &mut self.blocks {
             block.name = None;
@@ -212,6 +288,12 @@ impl BlockPool {
         }
         let cached = core::mem::take(&mut self.cached);
         self.free.extend(cached.into_values().rev());
+    }
+
+    /// For mistakes in it.
+    #[cfg(test)]
+    pub(crate) fn store(&mut self) -> &mut StoreIndex {
+        &mut self.store
     }
 
     /// A mistake, for the test of the check.
@@ -266,7 +348,25 @@ impl BlockPool {
         if named != self.index.len() {
             return Err("the index leads to blocks without a name".into());
         }
-        Ok(())
+        self.store.check()
+    }
+}
+
+/// What is there of a sequence's contents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Blocks, wherever they are.
+    pub(crate) total: u32,
+    /// Of these, blocks in KV memory that nobody owns.
+    pub(crate) unowned: u32,
+    /// Of these, blocks that are only in the store.
+    pub(crate) stored: u32,
+}
+
+impl Found {
+    /// Blocks that are no longer available once all of them are taken.
+    pub(crate) fn taken(self) -> u32 {
+        self.unowned + self.stored
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use troupe_protocol::{
     EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, SampledToken, SequenceId,
-    StepId, StepOutcome, TenantPolicy, Usage,
+    StepId, StepOutcome, StoredBlock, TenantPolicy, Usage,
 };
 
 /// Microseconds since an origin that the shell chooses. Never decreases from call to call.
@@ -37,7 +37,12 @@ pub enum Event {
     /// The executor is gone with all that was in flight.
     ExecutorLost,
     /// A new executor is ready.
-    ExecutorReady(EngineLimits),
+    ExecutorReady {
+        /// Its bounds.
+        limits: EngineLimits,
+        /// What its block store holds, least recently written first.
+        stored: Vec<StoredBlock>,
+    },
     /// Nothing new is to be taken.
     DrainStarted,
     /// Tenants have these shares and limits from now on; those that are not named keep theirs.
@@ -86,7 +91,7 @@ pub enum Effect {
         /// What it took.
         usage: Usage,
     },
-    /// Tell the session that its sequence was not taken.
+    /// Tell the session that its sequence was not taken. It hears nothing else.
     Reject {
         /// Which.
         sequence: SequenceId,
@@ -98,6 +103,11 @@ pub enum Effect {
         /// Which.
         sequence: SequenceId,
         /// Why.
+        fault: Fault,
+    },
+    /// Tell the operator that the executor's answer did not fit its step. What the step computed is computed again.
+    WrongOutcome {
+        /// What was wrong.
         fault: Fault,
     },
 }

@@ -79,7 +79,8 @@ fn require(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use troupe_protocol::{
-        BlockId, EngineLimits, NewSequence, Priority, SamplingParams, SequenceId, StepId, TenantId,
+        BlockId, BlockName, EngineLimits, LengthClasses, NewSequence, Priority, SamplingParams, SequenceId,
+        StepId, TenantId,
     };
 
     use crate::{Config, Event, InFlight, Scheduler, Timestamp};
@@ -90,13 +91,14 @@ mod tests {
         max_num_batched_tokens: 16,
         block_size: 4,
         num_blocks: 16,
-        num_stored_blocks: 0,
+        num_stored_blocks: 4,
         vocab_size: 10,
+        length_classes: LengthClasses::One,
     };
 
     /// Two sequences that run with a step in flight, and one that waits.
     fn scheduler() -> Scheduler {
-        let mut scheduler = Scheduler::new(Config::default(), LIMITS);
+        let mut scheduler = Scheduler::new(Config::default(), LIMITS, &[]);
         let mut effects = vec![];
         for id in 1..=3 {
             let request = NewSequence {
@@ -114,6 +116,7 @@ mod tests {
             scheduler.apply(Timestamp(0), Event::Arrived(request), &mut effects);
         }
         scheduler.plan(Timestamp(0), &mut effects).expect("a step is due");
+        scheduler.blocks.store().save(BlockName(7), BlockId(15));
         scheduler
     }
 
@@ -125,7 +128,7 @@ mod tests {
     #[test]
     fn every_mistake_in_the_books_is_noticed() {
         type Mistake = fn(&mut Scheduler);
-        let mistakes: [(&str, Mistake); 14] = [
+        let mistakes: [(&str, Mistake); 17] = [
             ("blocks are in quarantine", |s| s.blocks.miscount_quarantine()),
             ("has other owners than it counts", |s| residence(s, 1).blocks.truncate(1)),
             ("has other owners than it counts", |s| residence(s, 1).blocks[0] = BlockId(15)),
@@ -138,6 +141,9 @@ mod tests {
             ("sequences run", |s| s.tenants.get_mut(TenantId(0)).expect("it is there").num_running += 1),
             ("a slot has two owners", |s| residence(s, 1).slot = residence(s, 2).slot),
             ("a slot is lost", |s| s.limits.max_num_seqs += 1),
+            ("places are used", |s| s.blocks.store().lose_a_free_one()),
+            ("steps save to", |s| s.blocks.store().lose_a_save()),
+            ("the store's index and order", |s| s.blocks.store().forget_an_order()),
             ("unread tokens", |s| s.sequences.get_mut(&SequenceId(1)).expect("it is there").unread = 2),
             ("too many steps in flight", |s| {
                 (1..3).for_each(|step| s.in_flight.push_back(InFlight { step: StepId(step), rows: vec![] }));

@@ -13,25 +13,30 @@ mod blocks;
 mod cache;
 mod event;
 mod invariants;
+mod pace;
 mod plan;
 mod rate;
 mod sequence;
 mod status;
+mod store;
 mod tenants;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use troupe_protocol::{EngineLimits, RowOutput, SequenceId, SlotId, StepId, TenantId};
+use troupe_protocol::{
+    BlockName, EngineLimits, NewSequence, RowOutput, SequenceId, SlotId, StepId, StoredBlock, TenantId,
+};
 
 use blocks::BlockPool;
-use cache::ContentHash;
+use pace::Pace;
 use sequence::Sequence;
 use tenants::{End, Tenants};
 
 pub use blocks::BlockCounts;
 pub use event::{Effect, Effects, Event, Timestamp};
 pub use status::{PhaseStatus, SequenceStatus, Status, TenantStatus};
+pub use store::StoreCounts;
 pub use tenants::TenantTotals;
 
 /// Steps submitted beyond the one whose outcome is awaited, at most. With one, the device never waits for the host.
@@ -39,6 +44,9 @@ pub const MAX_LOOKAHEAD: usize = 1;
 
 /// Times a sequence is replayed after failed steps before it fails itself.
 pub const MAX_REPLAYS: u8 = 2;
+
+/// See [`Config::step_growth`].
+pub const DEFAULT_STEP_GROWTH: u32 = 65;
 
 /// What the scheduler is told beside the engine's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +61,8 @@ pub struct Config {
     pub cache_key: u128,
     /// Whether a tenant that has less than its share takes the place of one that has more.
     pub preemption: Preemption,
+    /// Percent by which prompts may lengthen a step that streams wait for.
+    pub step_growth: u32,
 }
 
 impl Default for Config {
@@ -63,6 +73,7 @@ impl Default for Config {
             cache: CacheShare::Tenant,
             cache_key: 0,
             preemption: Preemption::ForShares,
+            step_growth: DEFAULT_STEP_GROWTH,
         }
     }
 }
@@ -103,8 +114,11 @@ pub struct Scheduler {
     blocks: BlockPool,
     free_slots: Vec<SlotId>,
     in_flight: VecDeque<InFlight>,
+    /// Outcomes of steps before this one are discarded: they build on one that was wrong.
+    trusted_from: StepId,
     deadlines: BTreeSet<(Timestamp, SequenceId)>,
     next_step: StepId,
+    pace: Pace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,13 +162,16 @@ pub struct Counts {
     pub blocks: BlockCounts,
     /// Blocks in all.
     pub blocks_total: u32,
+    /// The block store.
+    pub store: StoreCounts,
     /// Steps in flight.
     pub in_flight: u32,
 }
 
 impl Scheduler {
-    /// A scheduler over an executor that is ready with `limits`.
-    pub fn new(config: Config, limits: EngineLimits) -> Self {
+    /// A scheduler over an executor that is ready with `limits`, and whose block store holds `stored` already, least
+    /// recently written first.
+    pub fn new(config: Config, limits: EngineLimits, stored: &[StoredBlock]) -> Self {
         Self {
             config,
             limits,
@@ -163,11 +180,13 @@ impl Scheduler {
             sequences: BTreeMap::new(),
             tenants: Tenants::new(),
             running: Vec::new(),
-            blocks: BlockPool::new(limits.num_blocks),
+            blocks: BlockPool::new(limits.num_blocks, limits.num_stored_blocks, stored),
             free_slots: (0..limits.max_num_seqs).rev().map(SlotId).collect(),
             in_flight: VecDeque::new(),
+            trusted_from: StepId(0),
             deadlines: BTreeSet::new(),
             next_step: StepId(0),
+            pace: Pace::new(config.step_growth, limits.max_num_batched_tokens),
         }
     }
 
@@ -193,17 +212,19 @@ impl Scheduler {
             running: self.running.len() as u32,
             blocks: self.blocks.counts(),
             blocks_total: self.limits.num_blocks,
+            store: self.blocks.store_counts(),
             in_flight: self.in_flight.len() as u32,
         }
     }
 
     /// Where the names of a sequence's blocks begin.
-    fn root_of(&self, tenant: TenantId, salt: u64) -> ContentHash {
-        let owner = match self.config.cache {
-            CacheShare::Server => 0,
-            CacheShare::Off | CacheShare::Tenant => 1 + u64::from(tenant.0),
+    fn root_of(&self, request: &NewSequence) -> BlockName {
+        let [shared, namespace] = match self.config.cache {
+            CacheShare::Server => [1, 0],
+            CacheShare::Off | CacheShare::Tenant => [0, self.tenants.namespace(request.tenant)],
         };
-        ContentHash::root(self.config.cache_key, [owner, salt])
+        let class = u64::from(self.limits.length_classes.class_of(request.max_len()));
+        cache::root(self.config.cache_key, [shared, namespace, request.cache_salt, class])
     }
 
     /// Takes slot and blocks from a running sequence and puts it in front of its queue. What it generated stays: it will

@@ -1,8 +1,9 @@
 //! Deciding a step.
 //!
-//! One token budget serves everybody. Rows that decode come first, a token each. What is left is for prompts: half of it
-//! for the oldest of the least served tenant, so that none is starved, half for the shortest, so that none waits behind a
-//! long one. A long prompt never stops a stream, and streams, being at most `max_num_seqs` tokens a step, never stop a prompt.
+//! One token budget serves everybody. Rows that decode come first, a token each. What is left is for prompts, as far as
+//! [`crate::pace`] allows it beside streams: half of it for the oldest of the least served tenant, so that none is starved,
+//! half for the shortest, so that none waits behind a long one. A long prompt never stops a stream, and streams, being at
+//! most `max_num_seqs` tokens a step, never stop a prompt.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,9 +11,13 @@ use alloc::vec::Vec;
 use troupe_protocol::{Binding, Row, RowOutput, RowTokens, SequenceId, StepId, StepPlan};
 
 use crate::event::{Effects, Timestamp};
+use crate::pace::Submitted;
 use crate::sequence::RowSource;
 use crate::tenants::Price;
 use crate::{Executor, InFlight, InFlightRow, Scheduler};
+
+/// Blocks that one step of [`Scheduler::flush`] saves.
+const FLUSHED_BLOCKS: usize = 32;
 
 /// A step in the making.
 struct Draft {
@@ -23,6 +28,12 @@ struct Draft {
     in_flight: Vec<InFlightRow>,
 }
 
+impl Draft {
+    fn new(step: StepId, budget: u32) -> Self {
+        Self { step, budget, bindings: Vec::new(), rows: Vec::new(), in_flight: Vec::new() }
+    }
+}
+
 impl Scheduler {
     /// The next step to submit, or nothing if none is due: too many are in flight, or no sequence can go on.
     pub fn plan(&mut self, now: Timestamp, effects: &mut Effects) -> Option<StepPlan> {
@@ -31,31 +42,38 @@ impl Scheduler {
         }
         self.admit(now, effects);
         let budget = self.limits.max_num_batched_tokens;
-        let mut draft = Draft {
-            step: self.next_step,
-            budget,
-            bindings: Vec::new(),
-            rows: Vec::new(),
-            in_flight: Vec::new(),
-        };
+        let mut draft = Draft::new(self.next_step, budget);
         for id in self.running.clone() {
             if self.wanted_tokens(id) == 1 {
                 self.add_row(id, 1, &mut draft, effects);
             }
         }
+        let (decode_rows, left) = (draft.rows.len() as u32, draft.budget);
         self.add_prompts(&mut draft, effects);
         if draft.rows.is_empty() {
             return None;
         }
-        self.next_step = StepId(draft.step.0 + 1);
-        self.in_flight.push_back(InFlight { step: draft.step, rows: draft.in_flight });
-        Some(StepPlan {
-            step: draft.step,
-            saves: Vec::new(),
-            loads: Vec::new(),
-            bindings: draft.bindings,
-            rows: draft.rows,
-        })
+        let prompt_tokens = left - draft.budget;
+        self.pace.submitted(Submitted { step: draft.step, at: now, decode_rows, prompt_tokens });
+        Some(self.submit(draft))
+    }
+
+    /// A step that saves contents which are only in KV memory, or nothing if there are none or a step is in flight:
+    /// called again and again when nothing runs any more, it leaves all that the store has room for to the next start.
+    pub fn flush(&mut self) -> Option<StepPlan> {
+        let may_submit = self.executor == Executor::Up && self.in_flight.is_empty();
+        if !may_submit || !self.blocks.save_cached(FLUSHED_BLOCKS) {
+            return None;
+        }
+        Some(self.submit(Draft::new(self.next_step, 0)))
+    }
+
+    fn submit(&mut self, draft: Draft) -> StepPlan {
+        let Draft { step, bindings, rows, in_flight, .. } = draft;
+        let (saves, loads) = self.blocks.take_transfers(step);
+        self.next_step = StepId(step.0 + 1);
+        self.in_flight.push_back(InFlight { step, rows: in_flight });
+        StepPlan { step, saves, loads, bindings, rows }
     }
 
     /// Tokens that a running sequence could have computed, were there no budget.
@@ -70,10 +88,9 @@ impl Scheduler {
 
     /// Divides what is left of the budget among the sequences that have no row yet: those of the least served tenant
     /// first, and of one tenant those that started first.
+    ///
+    /// Streams are spared by the pace, but not at the cost of a tenant that was served less than all of theirs.
     fn add_prompts(&mut self, draft: &mut Draft, effects: &mut Effects) {
-        if draft.budget == 0 {
-            return;
-        }
         let mut prompts: Vec<(u64, u32, SequenceId)> = Vec::new();
         for &id in &self.running {
             let wanted = self.wanted_tokens(id);
@@ -82,8 +99,27 @@ impl Scheduler {
             }
         }
         prompts.sort_by_key(|&(service, _, _)| service);
+        let streams = draft.in_flight.iter().map(|row| self.tenants.service(row.tenant)).min();
+        let num_first =
+            prompts.partition_point(|&(service, _, _)| streams.is_some_and(|streams| service < streams));
+        let paced = self.pace.prompt_tokens(draft.rows.len() as u32);
+        let before = draft.budget;
+        let (first, others) = prompts.split_at(num_first);
+        self.share(draft.budget, first, draft, effects);
+        let left = paced.saturating_sub(before - draft.budget);
+        self.share(left.min(draft.budget), others, draft, effects);
+    }
+
+    /// Divides `tokens` among prompts.
+    fn share(
+        &mut self,
+        tokens: u32,
+        prompts: &[(u64, u32, SequenceId)],
+        draft: &mut Draft,
+        effects: &mut Effects,
+    ) {
         let wanted: Vec<u32> = prompts.iter().map(|&(_, wanted, _)| wanted).collect();
-        for ((_, _, id), tokens) in prompts.into_iter().zip(divide(draft.budget, &wanted)) {
+        for (&(_, _, id), tokens) in prompts.iter().zip(divide(tokens, &wanted)) {
             self.add_row(id, tokens, draft, effects);
         }
     }

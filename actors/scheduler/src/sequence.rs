@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 
 use troupe_protocol::{
-    Binding, BlockId, History, NewSequence, RowOutput, RowTokens, SlotId, StepId, TokenId, Usage,
+    Binding, BlockId, BlockName, History, NewSequence, RowOutput, RowTokens, SlotId, StepId, TokenId, Usage,
 };
 
-use crate::cache::{Chain, ContentHash};
+use crate::cache::Chain;
 use crate::event::Timestamp;
 use crate::tenants::{Price, Ticket};
 
@@ -28,7 +28,7 @@ pub(crate) struct Sequence {
     /// Tokens from the first on that its tenant was charged for. What is computed again is not charged again.
     pub(crate) charged_tokens: u32,
     /// Names of its full blocks.
-    root: ContentHash,
+    root: BlockName,
     chain: Chain,
 }
 
@@ -88,7 +88,7 @@ impl NextRow {
 }
 
 impl Sequence {
-    pub(crate) fn new(request: NewSequence, arrived: Timestamp, root: ContentHash) -> Self {
+    pub(crate) fn new(request: NewSequence, arrived: Timestamp, root: BlockName) -> Self {
         let credit = request.credit;
         Self {
             request,
@@ -128,12 +128,12 @@ impl Sequence {
     }
 
     /// Names of its full blocks, as far as they were given.
-    pub(crate) fn names(&self) -> &[ContentHash] {
-        self.chain.hashes()
+    pub(crate) fn names(&self) -> &[BlockName] {
+        self.chain.names()
     }
 
     /// Names of the blocks that it could take from the cache: at least one token is computed anew, for what it predicts.
-    pub(crate) fn wanted_names(&self, block_size: u32) -> &[ContentHash] {
+    pub(crate) fn wanted_names(&self, block_size: u32) -> &[BlockName] {
         let most = self.num_known_tokens().saturating_sub(1) / block_size;
         let names = self.names();
         &names[..names.len().min(most as usize)]
@@ -215,12 +215,7 @@ impl Sequence {
             .sampling
             .has_penalties()
             .then(|| History { prompt: self.request.prompt.clone(), generated: self.generated.clone() });
-        Binding {
-            slot,
-            sampling: self.request.sampling.clone(),
-            history,
-            max_len: self.request.prompt.len() as u32 + self.request.max_tokens,
-        }
+        Binding { slot, sampling: self.request.sampling.clone(), history, max_len: self.request.max_len() }
     }
 
     pub(crate) fn usage(&self) -> Usage {

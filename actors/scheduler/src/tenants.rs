@@ -118,28 +118,25 @@ impl Tenant {
 
     /// Why a prompt of so many tokens is not taken now.
     fn refusal(&mut self, prompt_tokens: u32, free_slots: u32, now: Timestamp) -> Option<RejectReason> {
+        let asked =
+            [(Rate::Requests, &mut self.requests, 1), (Rate::Tokens, &mut self.tokens, prompt_tokens)];
+        let waits = asked.into_iter().filter_map(|(rate, bucket, count)| {
+            let bucket = bucket.as_mut()?;
+            Some((bucket.wait_for(count, now), rate, bucket.limit()))
+        });
+        let longest = waits.filter(|(wait, ..)| *wait > 0).max_by_key(|(wait, ..)| *wait);
+        let rates = self.rates(now);
         if let Some(limit) = self.policy.max_queued {
             // Those who will find a slot in the next step do not queue.
             let allowed =
                 self.policy.max_running.map_or(u32::MAX, |most| most.get().saturating_sub(self.num_running));
             if self.num_waiting() >= limit as usize + free_slots.min(allowed) as usize {
-                return Some(RejectReason::TenantQueueFull { limit });
+                let retry_after = longest.map_or(0, |(wait, ..)| wait);
+                return Some(RejectReason::TenantQueueFull { limit, retry_after, rates });
             }
         }
-        let asked = [(Rate::Requests, 1), (Rate::Tokens, prompt_tokens)];
-        for (rate, count) in asked {
-            let bucket = match rate {
-                Rate::Requests => self.requests.as_mut(),
-                Rate::Tokens => self.tokens.as_mut(),
-            };
-            let Some(bucket) = bucket else { continue };
-            let (retry_after, per_minute) = (bucket.wait_for(count, now), bucket.limit());
-            if retry_after > 0 {
-                let rates = self.rates(now);
-                return Some(RejectReason::RateLimited { rate, per_minute, retry_after, rates });
-            }
-        }
-        None
+        let (retry_after, rate, per_minute) = longest?;
+        Some(RejectReason::RateLimited { rate, per_minute, retry_after, rates })
     }
 
     /// The first request that goes on, of those that `can_go_on`: by priority with ageing, then by `prefix`, then by
@@ -222,6 +219,11 @@ impl Tenants {
 
     pub(crate) fn get(&self, id: TenantId) -> Option<&Tenant> {
         self.all.get(&id)
+    }
+
+    /// Where names of a tenant's blocks begin.
+    pub(crate) fn namespace(&self, id: TenantId) -> u64 {
+        self.all.get(&id).map_or(u64::from(id.0), |tenant| tenant.policy.namespace)
     }
 
     pub(crate) fn service(&self, id: TenantId) -> u64 {

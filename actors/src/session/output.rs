@@ -1,6 +1,6 @@
 //! What a session says to the one who answers the client.
 
-use troupe_protocol::{Fault, FinishReason, RejectReason, Usage};
+use troupe_protocol::{Fault, FinishReason, RateStatuses, RejectReason, Usage};
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,9 +11,11 @@ pub struct Output {
     pub part: Part,
 }
 
-/// Any number of pieces, then one end.
+/// That it was accepted, any number of pieces, then one end; or an end alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
+    /// The scheduler took it. This is what its tenant's limits leave.
+    Accepted(RateStatuses),
     /// More text. The pieces of a choice concatenate to the whole of it.
     Text(Piece),
     /// Nothing follows.

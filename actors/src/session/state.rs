@@ -63,7 +63,7 @@ impl SessionState {
             return Vec::new();
         }
         match event {
-            SequenceEvent::Accepted(_) => Vec::new(),
+            SequenceEvent::Accepted(rates) => vec![Part::Accepted(rates)],
             SequenceEvent::Started { cached_tokens } => {
                 self.usage.cached_tokens = cached_tokens;
                 Vec::new()

@@ -45,6 +45,7 @@ impl Fixture {
         while let Some(Output { choice, part }) = self.outputs.recv().await {
             assert_eq!(choice, 3);
             match part {
+                Part::Accepted(_) => {}
                 Part::Text(piece) => text += &piece.text,
                 Part::End(end) => return (text, Some(end)),
             }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn c154_reasoning_is_found_under_each_name() {
+    fn reasoning_is_found_under_each_name() {
         for name in REASONING_FIELDS {
             let message =
                 normalised(json!({"role": "assistant", "content": "a", name: "why"}), ContentForm::Text);

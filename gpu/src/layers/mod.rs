@@ -12,4 +12,4 @@ pub use embedding::Embedding;
 pub use linear::{Linear, Matrix, Projections};
 pub use mlp::GatedMlp;
 pub use norm::RmsNorm;
-pub use rope::{Angles, Rope, context_limit};
+pub use rope::{Angles, Rope, context_limit, length_classes};

@@ -92,6 +92,12 @@ impl Driver {
         sequence.computed = count * self.engine.limits().block_size as usize;
     }
 
+    /// Gives `sequence`, which has nothing yet, `count` blocks of which the next step has to fill every one.
+    pub fn reserve(&mut self, count: usize, sequence: &mut Sequence) {
+        sequence.blocks = (0..count).map(|_| self.blocks.pop().expect("a free block")).collect();
+        sequence.computed = count * self.engine.limits().block_size as usize;
+    }
+
     /// Takes back slot and blocks. What they hold is garbage from now on.
     pub fn release(&mut self, sequence: Sequence) {
         self.slots.insert(0, sequence.slot);

@@ -245,7 +245,7 @@ fn c023_c028_c088_prompts_are_checked() {
 }
 
 #[actix_web::test]
-async fn c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
+async fn c005_c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
     let server = TestServer::start(|_| Vec::new());
     let chat = |extra: &str| {
         post(

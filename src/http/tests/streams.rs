@@ -1,7 +1,9 @@
 //! Streams: their framing, and that they say what the whole answer says.
 
 use serde_json::{Value, json};
-use troupe_protocol::{Fault, NewSequence, RejectReason, SampledToken, SequenceEvent, StepId, TokenLogprobs};
+use troupe_protocol::{
+    Fault, NewSequence, RateStatuses, RejectReason, SampledToken, SequenceEvent, StepId, TokenLogprobs,
+};
 
 use super::client::{Reply, TestServer};
 use troupe_actors::testing::{says, token};
@@ -115,6 +117,34 @@ async fn c003_c016_a_fault_is_told_and_ends_the_answer() {
 }
 
 #[actix_web::test]
+async fn what_no_longer_fits_is_told_as_the_servers_fault() {
+    fn fault() -> SequenceEvent {
+        let (prompt_tokens, max_tokens) = (9, 100);
+        SequenceEvent::Failed(Fault::NoLongerFits { prompt_tokens, max_tokens, max_model_len: 64 })
+    }
+    let message = "the engine came back with a context of 64 tokens, too small for the prompt of 9 and max_tokens of 100 \
+                   that it had taken: the server's fault, not the request's";
+    // Before anything was said, and after.
+    let scripts: [super::client::Script; 2] = [
+        |_| vec![SequenceEvent::Accepted(RateStatuses::default()), fault()],
+        |_| vec![token(b'a'.into()), fault()],
+    ];
+    for (script, said) in scripts.into_iter().zip([false, true]) {
+        let server = TestServer::start(script);
+        let whole = server.post(CHAT, &chat(&json!({}))).await;
+        let expected = json!({"message": message, "type": "server_error", "param": null, "code": null});
+        assert_eq!((whole.status, &whole.json()["error"]), (500, &expected));
+        let stream = server.post(CHAT, &chat(&json!({"stream": true}))).await;
+        if said {
+            assert_eq!((stream.status, &stream.events().last().unwrap()["error"]), (200, &expected));
+        } else {
+            assert_eq!((stream.status, &stream.json()["error"]), (500, &expected));
+        }
+        server.stop().await;
+    }
+}
+
+#[actix_web::test]
 async fn c101_a_rejection_keeps_its_status_in_a_stream_too() {
     let full = |_: &NewSequence| vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 })];
     let draining = |_: &NewSequence| vec![SequenceEvent::Rejected(RejectReason::Draining)];
@@ -201,6 +231,26 @@ async fn c071_completions_logprobs_are_parallel_lists() {
     assert_eq!(logprobs["token_logprobs"], json!([-0.25, -0.25, -0.25]));
     assert_eq!(logprobs["text_offset"], json!([0, 1, 1]));
     assert_eq!(logprobs["top_logprobs"][0], json!({"a": -0.25, "bytes:\\xf0": -2.0, "bytes:\\xf1": -3.0}));
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn c048_a_stop_string_ends_the_continuation_of_token_ids_too() {
+    let server = TestServer::start(|sequence| says(sequence, "a brown fox jumps"));
+    for stop in [json!("own fox"), json!(["x j", "never"])] {
+        let extra = json!({"stop": stop});
+        let by_text = server.post(TEXT, &with(json!({"prompt": "hello"}), &extra)).await.json();
+        let ids = with(json!({"prompt": [104, 101, 108, 108, 111]}), &extra);
+        let by_ids = server.post(TEXT, &ids).await.json();
+        assert_eq!(by_ids["choices"], by_text["choices"], "{extra}");
+        assert_eq!(by_ids["choices"][0]["finish_reason"], "stop", "{extra}");
+        let text = by_ids["choices"][0]["text"].as_str().unwrap();
+        assert!(
+            !text.is_empty() && "a brown fox jumps".starts_with(text) && !text.contains("fox j"),
+            "{text}"
+        );
+        assert_eq!(streamed_text(&server.post(TEXT, &with(ids, &json!({"stream": true}))).await), text);
+    }
     server.stop().await;
 }
 

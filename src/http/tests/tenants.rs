@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::io::AsyncReadExt as _;
 use troupe_actors::testing::says;
 use troupe_config::KeyDigest;
 use troupe_protocol::{
@@ -45,7 +46,7 @@ async fn complete(server: &TestServer, headers: &str, body: serde_json::Value) -
 #[actix_web::test]
 async fn a_missing_key_and_a_wrong_one_get_the_same_answer() {
     let server = TestServer::serving(|sequence| says(sequence, "x"), directory());
-    let mut bodies = Vec::new();
+    let mut answers = Vec::new();
     for headers in [
         "",
         "authorization: Bearer wrong\r\n",
@@ -65,12 +66,16 @@ async fn a_missing_key_and_a_wrong_one_get_the_same_answer() {
             let reply = server.ask(with_headers(method, path, headers, "")).await;
             assert_eq!(reply.status, 401, "{method} {path} {headers:?}");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
-            bodies.push(reply.body);
+            // Every answer has its own time and id.
+            let own = |line: &&str| line.starts_with("date: ") || line.starts_with("x-request-id: ");
+            let mut head: Vec<&str> = reply.head.lines().filter(|line| !own(line)).collect();
+            head.sort_unstable();
+            assert_eq!(head.len() + 2, reply.head.lines().count(), "{head:?}");
+            answers.push(format!("{}\n\n{}", head.join("\n"), reply.body));
         }
     }
-    assert!(bodies.windows(2).all(|pair| pair[0] == pair[1]), "{bodies:?}");
-    let error: serde_json::Value = serde_json::from_str(&bodies[0]).unwrap();
-    assert_eq!(error["error"]["code"], "invalid_api_key");
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
+    assert!(answers[0].contains("\"code\":\"invalid_api_key\""), "{}", answers[0]);
     for path in ["/health", "/ready", "/metrics"] {
         assert_eq!(server.get(path).await.status, 200, "{path}");
     }
@@ -118,30 +123,112 @@ async fn a_model_outside_a_tenants_list_is_one_that_does_not_exist() {
     server.stop().await;
 }
 
+const RATES: RateStatuses = RateStatuses {
+    requests: Some(RateStatus { limit: 60, remaining: 3, reset: 57_000_000 }),
+    tokens: Some(RateStatus { limit: 1000, remaining: 0, reset: 360_000_000 }),
+};
+
+const RATE_HEADERS: [(&str, &str); 6] = [
+    ("x-ratelimit-limit-requests", "60"),
+    ("x-ratelimit-remaining-requests", "3"),
+    ("x-ratelimit-reset-requests", "57s"),
+    ("x-ratelimit-limit-tokens", "1000"),
+    ("x-ratelimit-remaining-tokens", "0"),
+    ("x-ratelimit-reset-tokens", "6m0s"),
+];
+
+fn assert_rate_headers(reply: &Reply) {
+    for (name, value) in RATE_HEADERS {
+        assert_eq!(reply.header(name), Some(value), "{name}");
+    }
+}
+
+/// What was accepted with these rates, and what it says.
+fn accepted(rates: RateStatuses, events: Vec<SequenceEvent>) -> Vec<SequenceEvent> {
+    [vec![SequenceEvent::Accepted(rates)], events].concat()
+}
+
+#[actix_web::test]
+async fn answers_say_what_the_tenants_limits_leave() {
+    // Of several sequences, each leaves less than the one before it. The last ones come first here.
+    let server = TestServer::start(|sequence| {
+        let before = sequence.sampling.seed as u32;
+        let mut rates = RATES;
+        if let Some(requests) = &mut rates.requests {
+            requests.remaining += before;
+            requests.reset -= u64::from(before) * 1_000_000;
+        }
+        accepted(rates, says(sequence, "x"))
+    });
+    for body in [
+        json!({"prompt": "a", "seed": 0}),
+        json!({"prompt": "a", "n": 3, "seed": 0}),
+        json!({"prompt": "a", "n": 3, "seed": 0, "stream": true}),
+    ] {
+        let reply = server.post("/v1/completions", &body).await;
+        assert_eq!(reply.status, 200, "{body}");
+        if body["stream"].is_null() {
+            assert_rate_headers(&reply);
+        }
+        assert_eq!(reply.header("x-ratelimit-limit-tokens"), Some("1000"), "{body}");
+        assert_eq!(reply.header("retry-after"), None, "{body}");
+    }
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    for stream in [false, true] {
+        let body = json!({"messages": messages, "seed": 0, "stream": stream});
+        assert_rate_headers(&server.post("/v1/chat/completions", &body).await);
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn an_answer_tells_no_limit_that_its_tenant_does_not_have() {
+    let server =
+        TestServer::start(|sequence| accepted(RateStatuses { requests: None, ..RATES }, says(sequence, "x")));
+    for stream in [false, true] {
+        let reply = server.post("/v1/completions", &json!({"prompt": "a", "stream": stream})).await;
+        for (name, value) in RATE_HEADERS {
+            let expected = name.ends_with("-tokens").then_some(value);
+            assert_eq!((reply.status, reply.header(name)), (200, expected), "{name}");
+        }
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_stream_whose_first_token_is_far_away_tells_its_limits_too() {
+    let mut server = TestServer::start(|_| accepted(RATES, Vec::new()));
+    let body = json!({"prompt": "a", "stream": true}).to_string();
+    let mut stream = server.send(&with_headers("POST", "/v1/completions", "", &body)).await;
+    server.admitted().await;
+    let mut head = Vec::new();
+    while !head.windows(4).any(|window| window == b"\r\n\r\n") {
+        assert!(stream.read_buf(&mut head).await.unwrap() > 0, "the head was cut short");
+    }
+    let head = String::from_utf8(head).unwrap();
+    for (name, value) in RATE_HEADERS {
+        assert!(head.contains(&format!("{name}: {value}\r\n")), "{name}: {head}");
+    }
+    drop(stream);
+    server.cancelled().await;
+    server.stop().await;
+}
+
 #[actix_web::test]
 async fn a_rate_limit_is_429_and_says_when_to_come_back() {
     let server = TestServer::start(|_| {
-        let rates = RateStatuses {
-            requests: Some(RateStatus { limit: 60, remaining: 3, reset: 57_000_000 }),
-            tokens: Some(RateStatus { limit: 1000, remaining: 0, reset: 360_000_000 }),
+        let reason = RejectReason::RateLimited {
+            rate: Rate::Tokens,
+            per_minute: 1000,
+            retry_after: 1_000_001,
+            rates: RATES,
         };
-        let reason =
-            RejectReason::RateLimited { rate: Rate::Tokens, per_minute: 1000, retry_after: 1_000_001, rates };
         vec![SequenceEvent::Rejected(reason)]
     });
     for stream in [false, true] {
         let reply = server.post("/v1/completions", &json!({"prompt": "a", "stream": stream})).await;
         assert_eq!((reply.status, reply.header("retry-after")), (429, Some("2")));
-        for (name, value) in [
-            ("x-ratelimit-limit-requests", "60"),
-            ("x-ratelimit-remaining-requests", "3"),
-            ("x-ratelimit-reset-requests", "57s"),
-            ("x-ratelimit-limit-tokens", "1000"),
-            ("x-ratelimit-remaining-tokens", "0"),
-            ("x-ratelimit-reset-tokens", "6m0s"),
-        ] {
-            assert_eq!(reply.header(name), Some(value), "{name}");
-        }
+        assert_rate_headers(&reply);
         let error = &reply.json()["error"];
         assert_eq!(
             (&error["code"], &error["type"]),
@@ -154,12 +241,22 @@ async fn a_rate_limit_is_429_and_says_when_to_come_back() {
 
 #[actix_web::test]
 async fn a_tenants_full_queue_is_429_and_a_deadline_504() {
-    let full =
-        TestServer::start(|_| vec![SequenceEvent::Rejected(RejectReason::TenantQueueFull { limit: 4 })]);
-    let reply = full.post("/v1/completions", &json!({"prompt": "a"})).await;
-    assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
-    assert_eq!(reply.header("x-ratelimit-limit-requests"), None, "it has no such limit");
-    assert_eq!(reply.json()["error"]["code"], "queue_full");
+    // The prompt says after how many tenths of a second the rates would allow it.
+    let full = TestServer::start(|sequence| {
+        let retry_after = (u64::from(sequence.prompt[0]) - 48) * 100_000;
+        let rates = if retry_after == 0 { RateStatuses::default() } else { RATES };
+        vec![SequenceEvent::Rejected(RejectReason::TenantQueueFull { limit: 4, retry_after, rates })]
+    });
+    for (prompt, seconds) in [("0", "1"), ("7", "1"), ("C", "2")] {
+        let reply = full.post("/v1/completions", &json!({"prompt": prompt})).await;
+        assert_eq!((reply.status, reply.header("retry-after")), (429, Some(seconds)), "{prompt}");
+        assert_eq!(reply.json()["error"]["code"], "queue_full");
+        if prompt == "0" {
+            assert_eq!(reply.header("x-ratelimit-limit-requests"), None, "it has no such limit");
+        } else {
+            assert_rate_headers(&reply);
+        }
+    }
     full.stop().await;
 
     let server =

@@ -14,8 +14,8 @@ pub struct Server {
     process: Child,
     /// Lines of its log; it ends when the process does.
     log: Receiver<String>,
-    /// The line that announced it.
-    announced: String,
+    /// Lines up to the one that announced it.
+    pub before_ready: Vec<String>,
 }
 
 /// What `/ready` says.
@@ -35,14 +35,17 @@ impl Server {
     pub fn start(flags: &[&str]) -> Self {
         let (mut process, log) = spawn(0, flags);
         let deadline = Instant::now() + PATIENCE;
+        let mut before_ready = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = log.recv_timeout(left).unwrap_or_else(|error| {
                 let _ = process.kill();
                 panic!("the server did not get ready: {error}")
             });
-            if let Some(address) = address(&line) {
-                return Self { client: Client { address }, process, log, announced: line };
+            let address = address(&line);
+            before_ready.push(line);
+            if let Some(address) = address {
+                return Self { client: Client { address }, process, log, before_ready };
             }
         }
     }
@@ -53,7 +56,7 @@ impl Server {
         let address = free.local_addr().unwrap();
         drop(free);
         let (process, log) = spawn(address.port(), flags);
-        let server = Self { client: Client { address }, process, log, announced: String::new() };
+        let server = Self { client: Client { address }, process, log, before_ready: Vec::new() };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             assert!(Instant::now() < deadline, "the server does not listen");
@@ -68,7 +71,8 @@ impl Server {
 
     /// A number that the server announced itself with.
     pub fn announced(&self, key: &str) -> u64 {
-        let mut words = self.announced.split(' ').filter_map(|word| word.split_once('='));
+        let announced = self.before_ready.last().expect("it was waited for");
+        let mut words = announced.split(' ').filter_map(|word| word.split_once('='));
         let (_, number) = words.find(|(name, _)| *name == key).expect(key);
         number.parse().expect(key)
     }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use troupe_protocol::{
-    EngineLimits, NewSequence, RowOutcome, RowOutput, RowTokens, SampledToken, SequenceId, StepOutcome,
-    StepPlan, TenantId, TokenId,
+    EngineLimits, LengthClasses, NewSequence, RowOutcome, RowOutput, RowTokens, SampledToken, SequenceId,
+    StepOutcome, StepPlan, TenantId, TokenId,
 };
 use troupe_scheduler::{Config, Effect, Effects, Event, Scheduler, Timestamp};
 use troupe_sim::random::Random;
@@ -27,6 +27,7 @@ const LIMITS: EngineLimits = EngineLimits {
     num_blocks: 20_000,
     num_stored_blocks: 0,
     vocab_size: 1000,
+    length_classes: LengthClasses::One,
 };
 
 fn main() {
@@ -93,7 +94,7 @@ impl Bench {
         let mut random = Random::new(1);
         let prefixes = (0..8).map(|_| (0..256).map(|_| random.below(LIMITS.vocab_size)).collect()).collect();
         Self {
-            scheduler: Scheduler::new(config, LIMITS),
+            scheduler: Scheduler::new(config, LIMITS, &[]),
             random,
             prefixes,
             in_flight: VecDeque::new(),
@@ -177,5 +178,5 @@ fn outcome(plan: &StepPlan) -> StepOutcome {
             token: SampledToken { id: last % LIMITS.vocab_size, logprobs: None },
         }
     });
-    StepOutcome { step: plan.step, rows: rows.collect() }
+    StepOutcome { step: plan.step, rows: rows.collect(), unsaved: Vec::new() }
 }

@@ -1,7 +1,7 @@
 //! Mistakes that are made on purpose, between core, executor and clients, to see that each checker notices. Those within the
 //! core's own books are planted by the tests of its invariants.
 
-use troupe_protocol::{FinishReason, RowOutput, RowTokens, StepOutcome, StepPlan};
+use troupe_protocol::{FinishReason, RejectReason, RowOutput, RowTokens, StepOutcome, StepPlan, StoreId};
 use troupe_scheduler::Effect;
 
 /// A mistake that is made on purpose.
@@ -17,6 +17,14 @@ pub enum Canary {
     WrongSlot,
     /// A step has more tokens than it may.
     OverBudget,
+    /// A block is saved where another is.
+    MisplacedSave,
+    /// A block is not saved.
+    LostSave,
+    /// A block is loaded from where another is.
+    MisplacedLoad,
+    /// A block is not loaded.
+    LostLoad,
     /// A plan does not come to the executor.
     LostPlan,
     /// The core does not hear of an outcome.
@@ -29,6 +37,8 @@ pub enum Canary {
     DoubledAccept,
     /// That a request was taken is not told.
     LostAccept,
+    /// What was taken is refused.
+    LateReject,
     /// A token does not arrive.
     LostToken,
     /// A token arrives twice.
@@ -46,18 +56,23 @@ pub enum Canary {
 }
 
 /// Each of them, with what the one who should notice says.
-pub const CANARIES: [(Canary, &str); 18] = [
+pub const CANARIES: [(Canary, &str); 23] = [
     (Canary::SwappedBlocks, "holds another's tokens"),
     (Canary::StolenBlock, "holds another's tokens"),
     (Canary::SkippedToken, "holds nothing"),
     (Canary::WrongSlot, "the slot's last token is another"),
     (Canary::OverBudget, "exceed the budget"),
+    (Canary::MisplacedSave, "stored-"),
+    (Canary::LostSave, "holds nothing"),
+    (Canary::MisplacedLoad, "holds another's tokens"),
+    (Canary::LostLoad, "holds"),
     (Canary::LostPlan, "not at an end"),
     (Canary::LostOutcome, "steps complete in the order of submission"),
-    (Canary::SilentStep, "beyond max_len"),
+    (Canary::SilentStep, "refused that nobody garbled"),
     (Canary::WrongToken, "said another token"),
     (Canary::DoubledAccept, "was accepted twice"),
     (Canary::LostAccept, "was never accepted"),
+    (Canary::LateReject, "was accepted and rejected"),
     (Canary::LostToken, "said another token"),
     (Canary::DoubledToken, "said another token"),
     (Canary::DoubledEnd, "hears something after its end"),
@@ -73,6 +88,10 @@ impl Canary {
         let rows = &mut plan.rows;
         match self {
             Self::LostPlan => return None,
+            Self::MisplacedSave => plan.saves.iter_mut().for_each(|save| save.stored = StoreId(0)),
+            Self::LostSave => plan.saves.clear(),
+            Self::MisplacedLoad => plan.loads.iter_mut().for_each(|load| load.stored = StoreId(0)),
+            Self::LostLoad => plan.loads.clear(),
             Self::SwappedBlocks => {
                 rows.iter_mut().filter(|row| row.blocks.len() > 1).for_each(|row| row.blocks.swap(0, 1));
             }
@@ -123,7 +142,7 @@ impl Canary {
             Self::DoubledEnd | Self::LostEnd | Self::WrongReason | Self::WrongUsage => {
                 matches!(effect, Effect::Finish { .. })
             }
-            Self::EarlyEnd => matches!(effect, Effect::Deliver { .. }),
+            Self::EarlyEnd | Self::LateReject => matches!(effect, Effect::Deliver { .. }),
             _ => false,
         };
         let Some(at) = effects.iter().position(wanted) else { return };
@@ -142,6 +161,9 @@ impl Canary {
             (Self::EarlyEnd, Effect::Deliver { sequence, .. }) => {
                 let (sequence, reason) = (*sequence, FinishReason::Length);
                 effects[at] = Effect::Finish { sequence, reason, usage: Default::default() };
+            }
+            (Self::LateReject, Effect::Deliver { sequence, .. }) => {
+                effects[at] = Effect::Reject { sequence: *sequence, reason: RejectReason::NotReady };
             }
             _ => {
                 effects.remove(at);

@@ -5,20 +5,25 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use troupe_protocol::{
-    BlockId, EngineLimits, RowOutcome, RowOutput, RowTokens, SampledToken, SlotId, StepId, StepOutcome,
-    StepPlan, TokenId,
+    BlockId, BlockName, EngineLimits, RowOutcome, RowOutput, RowTokens, SampledToken, SlotId, StepId,
+    StepOutcome, StepPlan, StoreId, StoredBlock, TokenId,
 };
 
 /// Everything up to a token, as a number.
 pub type Content = u64;
 
 /// Before the first token.
-pub const NOTHING: Content = 0x6a09_e667_f3bc_c909;
+const NOTHING: Content = 0x6a09_e667_f3bc_c909;
 
 /// Content after one more token.
 pub fn content(before: Content, token: TokenId) -> Content {
     let x = (before ^ u64::from(token)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// Before the first token of a sequence whose positions are encoded as those of this class.
+pub fn start(class: u32) -> Content {
+    NOTHING ^ u64::from(class) << 32
 }
 
 /// What is said after this.
@@ -37,12 +42,26 @@ pub fn continuation(prompt: &[TokenId], count: usize) -> Vec<TokenId> {
     tokens
 }
 
-/// Blocks, slots and steps in flight.
+/// What a place in a block holds.
+type Cell = Option<(Content, TokenId)>;
+
+/// What a place in the store holds.
+#[derive(Clone, Debug)]
+struct Stored {
+    name: BlockName,
+    cells: Vec<Cell>,
+}
+
+/// Blocks, slots, steps in flight and the block store.
 #[derive(Debug)]
 pub struct FakeGpu {
     limits: EngineLimits,
     /// What was written to each place, block after block.
-    kv: Vec<Option<(Content, TokenId)>>,
+    kv: Vec<Cell>,
+    /// In the order in which it was written.
+    store: Vec<(StoreId, Stored)>,
+    /// Copies that are in the store when their step is done.
+    saves: VecDeque<(StepId, Vec<(StoreId, Stored)>)>,
     /// Last sampled token of each slot.
     last: BTreeMap<SlotId, (StepId, TokenId)>,
     /// The most tokens of each slot's owner.
@@ -51,14 +70,31 @@ pub struct FakeGpu {
     pub in_flight: VecDeque<StepOutcome>,
     /// Tokens computed so far.
     pub tokens_computed: u64,
+    /// Blocks that came back from the store.
+    pub blocks_loaded: u64,
+    /// Blocks that came to the store.
+    pub blocks_saved: u64,
+    /// The store does not take every so many.
+    pub full_disk: Option<u64>,
 }
 
 impl FakeGpu {
     /// An executor with these bounds and nothing in its blocks.
     pub fn new(limits: EngineLimits) -> Self {
         let kv = vec![None; (limits.num_blocks * limits.block_size) as usize];
-        let (last, bound) = (BTreeMap::new(), BTreeMap::new());
-        Self { limits, kv, last, bound, in_flight: VecDeque::new(), tokens_computed: 0 }
+        Self {
+            limits,
+            kv,
+            store: Vec::new(),
+            saves: VecDeque::new(),
+            last: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            in_flight: VecDeque::new(),
+            tokens_computed: 0,
+            blocks_loaded: 0,
+            blocks_saved: 0,
+            full_disk: None,
+        }
     }
 
     /// Computes a step; its outcome waits in `in_flight`. Answers how many tokens it had.
@@ -66,7 +102,8 @@ impl FakeGpu {
     /// # Panics
     /// If the plan breaks a bound, or a row's blocks do not hold one sequence from its first token on.
     pub fn submit(&mut self, plan: StepPlan) -> u32 {
-        assert!(!plan.rows.is_empty(), "a step without rows");
+        assert!(!plan.rows.is_empty() || !plan.saves.is_empty(), "a step without rows");
+        self.transfer(&plan);
         let tokens: u32 = plan.rows.iter().map(|row| row.tokens.count()).sum();
         assert!(tokens <= self.limits.max_num_batched_tokens, "{tokens} tokens exceed the budget");
         for binding in &plan.bindings {
@@ -86,7 +123,8 @@ impl FakeGpu {
             };
             let end = row.start + ids.len() as u32;
             assert!(end <= self.bound[&row.slot], "{}: beyond max_len", row.sequence);
-            let mut now = self.read(&row.blocks, row.start);
+            let class = self.limits.length_classes.class_of(self.bound[&row.slot]);
+            let mut now = self.read(&row.blocks, row.start, start(class));
             for (position, token) in (row.start..end).zip(ids) {
                 now = content(now, token);
                 self.write(&row.blocks, position, (now, token));
@@ -98,8 +136,63 @@ impl FakeGpu {
             }
         }
         self.tokens_computed += u64::from(tokens);
-        self.in_flight.push_back(StepOutcome { step: plan.step, rows });
+        self.in_flight.push_back(StepOutcome { step: plan.step, rows, unsaved: Vec::new() });
         tokens
+    }
+
+    /// Copies blocks to the store, then from it.
+    fn transfer(&mut self, plan: &StepPlan) {
+        let saved = plan.saves.iter().map(|save| {
+            let cells = self.cells(save.block).to_vec();
+            assert!(cells.iter().all(Option::is_some), "{} is saved and not full", save.block);
+            (save.stored, Stored { name: save.name, cells })
+        });
+        let saved: Vec<_> = saved.collect();
+        for load in &plan.loads {
+            let found = self.store.iter().find(|(at, _)| *at == load.stored);
+            let (_, stored) = found.unwrap_or_else(|| panic!("{} holds nothing", load.stored));
+            assert_eq!(stored.name, load.name, "{} holds another's tokens", load.stored);
+            let cells = stored.cells.clone();
+            self.cells_mut(load.block).copy_from_slice(&cells);
+            self.blocks_loaded += 1;
+        }
+        self.saves.push_back((plan.step, saved));
+    }
+
+    fn cells(&self, block: BlockId) -> &[Cell] {
+        let size = self.limits.block_size as usize;
+        &self.kv[block.0 as usize * size..][..size]
+    }
+
+    fn cells_mut(&mut self, block: BlockId) -> &mut [Cell] {
+        let size = self.limits.block_size as usize;
+        &mut self.kv[block.0 as usize * size..][..size]
+    }
+
+    /// The oldest step in flight is done.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn finish(&mut self) -> StepOutcome {
+        let mut outcome = self.in_flight.pop_front().expect("a step is in flight");
+        let (step, saved) = self.saves.pop_front().expect("each step has its copies");
+        assert_eq!(step, outcome.step);
+        for (at, stored) in saved {
+            assert!(at.0 < self.limits.num_stored_blocks, "{at} is not there");
+            self.store.retain(|(other, _)| *other != at);
+            self.blocks_saved += 1;
+            if self.full_disk.is_some_and(|every| self.blocks_saved.is_multiple_of(every)) {
+                outcome.unsaved.push(stored.name);
+                continue;
+            }
+            self.store.push((at, stored));
+        }
+        outcome
+    }
+
+    /// What the store holds, least recently written first.
+    pub fn stored(&self) -> Vec<StoredBlock> {
+        self.store.iter().map(|(at, stored)| StoredBlock { at: *at, name: stored.name }).collect()
     }
 
     fn write(&mut self, table: &[BlockId], position: u32, cell: (Content, TokenId)) {
@@ -110,9 +203,9 @@ impl FakeGpu {
     }
 
     /// Content before `end`, when every place up to it follows from the one before.
-    fn read(&self, table: &[BlockId], end: u32) -> Content {
+    fn read(&self, table: &[BlockId], end: u32, start: Content) -> Content {
         let size = self.limits.block_size as usize;
-        let mut now = NOTHING;
+        let mut now = start;
         for (number, block) in table[..(end as usize).div_ceil(size)].iter().enumerate() {
             let cells = &self.kv[block.0 as usize * size..][..size.min(end as usize - number * size)];
             for cell in cells {
@@ -125,9 +218,20 @@ impl FakeGpu {
         now
     }
 
-    /// Everything in memory is gone, and so are the steps in flight.
+    /// Another executor takes its place. The store stays.
+    pub fn restart(&mut self, limits: EngineLimits) {
+        let lost = std::mem::replace(self, Self::new(limits));
+        let Self { store, tokens_computed, blocks_loaded, blocks_saved, full_disk, .. } = lost;
+        *self = Self { store, tokens_computed, blocks_loaded, blocks_saved, full_disk, ..Self::new(limits) };
+    }
+
+    /// The store is gone too.
+    pub fn lose_store(&mut self) {
+        self.store.clear();
+    }
+
+    /// Everything in memory is gone, and so are the steps in flight. The store stays.
     pub fn lose_all(&mut self) {
-        let tokens_computed = self.tokens_computed;
-        *self = Self { tokens_computed, ..Self::new(self.limits) };
+        self.restart(self.limits);
     }
 }

@@ -8,6 +8,7 @@ pub mod plot;
 pub mod random;
 pub mod replay;
 pub mod run;
+pub mod search;
 pub mod sessions;
 pub mod trace;
 pub mod workload;

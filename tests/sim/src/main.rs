@@ -1,15 +1,13 @@
 //! `cargo run --release -p troupe-sim -- [SEEDS] [FIRST]`: runs so many seeds, each in every variant, and says what they
 //! did; stops at the first violation and names its seed. `-- replay [FOLDER]` replays a trace and writes its charts.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use troupe_sim::figures::Figures;
-use troupe_sim::run::{Report, VARIANTS, run};
-use troupe_sim::workload::Workload;
+use troupe_sim::run::VARIANTS;
+use troupe_sim::search::search;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,7 +16,7 @@ fn main() -> ExitCode {
     }
     let number = |at: usize, otherwise| arguments.get(at).map_or(Ok(otherwise), |text| text.parse::<u64>());
     match (number(0, 1000), number(1, 0)) {
-        (Ok(seeds), Ok(first)) => search(first, seeds),
+        (Ok(seeds), Ok(first)) => search_from(first, seeds),
         _ => {
             eprintln!("usage: troupe-sim [SEEDS] [FIRST], or troupe-sim replay [FOLDER]");
             ExitCode::FAILURE
@@ -41,56 +39,28 @@ fn draw(folder: &Path) -> ExitCode {
 }
 
 /// Runs `seeds` seeds from `first` on, on all cores.
-fn search(first: u64, seeds: u64) -> ExitCode {
+fn search_from(first: u64, seeds: u64) -> ExitCode {
     let start = Instant::now();
-    let next = AtomicU64::new(first);
-    let end = first.saturating_add(seeds);
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut sum = Report::default();
-    let mut violated = false;
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| worker(&next, end))).collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(Some(report)) => sum.add(&report),
-                Ok(None) | Err(_) => violated = true,
-            }
+    let sum = match search(first..first.saturating_add(seeds)) {
+        Ok(sum) => sum,
+        Err(violation) => {
+            eprintln!("{violation}");
+            return ExitCode::FAILURE;
         }
-    });
-    if violated {
-        return ExitCode::FAILURE;
-    }
+    };
     println!(
         "{seeds} seeds from {first} on, {} variants each: {} requests, {} steps, {} tokens computed, {} found in the cache, \
+         {} blocks from the store, \
          {} preemptions, {} answers finished, no violation, {:.1} s",
         VARIANTS.len(),
         sum.requests,
         sum.steps,
         sum.tokens,
         sum.cached_tokens,
+        sum.blocks_loaded,
         sum.preemptions,
         sum.finished,
         start.elapsed().as_secs_f64()
     );
     ExitCode::SUCCESS
-}
-
-/// Takes seed after seed; nothing comes back after a violation, and the others stop.
-fn worker(next: &AtomicU64, end: u64) -> Option<Report> {
-    let mut sum = Report::default();
-    loop {
-        let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= end {
-            return Some(sum);
-        }
-        let workload = Workload::new(seed);
-        for variant in VARIANTS {
-            let Ok(report) = catch_unwind(AssertUnwindSafe(|| run(&workload, variant, None))) else {
-                eprintln!("seed {seed} with {variant:?}: see above; keep it in tests/sim/seeds.txt");
-                next.store(end, Ordering::Relaxed);
-                return None;
-            };
-            sum.add(&report);
-        }
-    }
 }

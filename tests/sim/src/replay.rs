@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use troupe_protocol::{EngineLimits, SequenceId, StepDefaults, StepPlan, TenantId};
+use troupe_protocol::{EngineLimits, LengthClasses, SequenceId, StepDefaults, StepPlan, TenantId};
 use troupe_scheduler::{Config, Effect, Effects, Event, Scheduler, Timestamp};
 
 use crate::fake_gpu::FakeGpu;
@@ -17,6 +17,7 @@ pub const LIMITS: EngineLimits = EngineLimits {
     num_blocks: 2048,
     num_stored_blocks: 0,
     vocab_size: 1000,
+    length_classes: LengthClasses::One,
 };
 
 /// What a step of the CPU engine takes, in microseconds: measured as 3.6 ms for one row that decodes, 11.5 ms for eight, and
@@ -112,7 +113,7 @@ impl Player {
         let config = Config { max_queued: 100_000, ..Config::default() };
         Self {
             sharing,
-            scheduler: Scheduler::new(config, LIMITS),
+            scheduler: Scheduler::new(config, LIMITS, &[]),
             gpu: FakeGpu::new(LIMITS),
             in_flight: VecDeque::new(),
             waiting: BTreeMap::new(),
@@ -143,7 +144,7 @@ impl Player {
             let given =
                 step.given.into_iter().map(|(tenant, micros)| Given { tenant, at: step.done, micros });
             self.replay.given.extend(given);
-            let outcome = self.gpu.in_flight.pop_front().expect("a step is in flight");
+            let outcome = self.gpu.finish();
             self.apply(Event::StepDone(outcome));
         }
         if at != u64::MAX {
@@ -193,7 +194,9 @@ impl Player {
                     }
                 }
                 Effect::Accept { .. } | Effect::Preempted { .. } | Effect::Finish { .. } => {}
-                Effect::Reject { .. } | Effect::Fail { .. } => panic!("{effect:?}"),
+                Effect::Reject { .. } | Effect::Fail { .. } | Effect::WrongOutcome { .. } => {
+                    panic!("{effect:?}")
+                }
             }
         }
     }

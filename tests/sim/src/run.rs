@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use troupe_protocol::{EngineLimits, Fault};
-use troupe_scheduler::{CacheShare, Config, Effect, Effects, Event, Preemption, Scheduler, Timestamp};
+use troupe_scheduler::{
+    CacheShare, Config, DEFAULT_STEP_GROWTH, Effect, Effects, Event, Preemption, Scheduler, Timestamp,
+};
 
 use crate::canary::Canary;
 use crate::fake_gpu::FakeGpu;
 use crate::sessions::Sessions;
-use crate::workload::{Action, Workload};
+use crate::workload::{Action, Garbling, Workload};
 
 /// Steps after the last event within which everything must have come to its end.
 const STEPS_TO_END: usize = 50_000;
@@ -25,21 +27,37 @@ pub struct Variant {
     pub preemption: Preemption,
     /// Tokens of a step; the workload's own where there is none.
     pub budget: Option<u32>,
+    /// Percent by which prompts may lengthen a step.
+    pub step_growth: u32,
 }
 
 /// All that are run for each seed, the one that is served first.
 pub const VARIANTS: [Variant; 6] = {
-    let served =
-        Variant { lookahead: 1, cache: CacheShare::Tenant, preemption: Preemption::ForShares, budget: None };
+    let served = Variant {
+        lookahead: 1,
+        cache: CacheShare::Tenant,
+        preemption: Preemption::ForShares,
+        budget: None,
+        step_growth: DEFAULT_STEP_GROWTH,
+    };
     [
         served,
-        Variant { lookahead: 0, ..served },
-        Variant { cache: CacheShare::Off, ..served },
+        Variant { lookahead: 0, step_growth: 1, ..served },
+        Variant { cache: CacheShare::Off, step_growth: u32::MAX, ..served },
         Variant { cache: CacheShare::Server, budget: Some(64), ..served },
         Variant { preemption: Preemption::ForMemory, ..served },
         Variant { budget: Some(2048), ..served },
     ]
 };
+
+impl Variant {
+    /// The bounds of an engine in this variant.
+    fn bound(self, limits: EngineLimits) -> EngineLimits {
+        let own = limits.max_num_batched_tokens;
+        let budget = self.budget.map_or(own, |budget| budget.max(limits.max_num_seqs));
+        EngineLimits { max_num_batched_tokens: budget, ..limits }
+    }
+}
 
 /// What came of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +70,8 @@ pub struct Report {
     pub tokens: u64,
     /// Tokens of prompts that were found in the cache.
     pub cached_tokens: u64,
+    /// Blocks that came back from the store.
+    pub blocks_loaded: u64,
     /// Sequences that lost their places.
     pub preemptions: u64,
     /// Sequences that came to their end.
@@ -76,6 +96,7 @@ pub fn run(workload: &Workload, variant: Variant, canary: Option<Canary>) -> Rep
 
 struct Simulation<'a> {
     workload: &'a Workload,
+    variant: Variant,
     limits: EngineLimits,
     scheduler: Scheduler,
     gpu: FakeGpu,
@@ -84,6 +105,8 @@ struct Simulation<'a> {
     sessions: Sessions,
     now: u64,
     slow: u64,
+    /// What becomes of the next outcome.
+    garbling: Option<Garbling>,
     canary: Option<Canary>,
     effects: Effects,
     report: Report,
@@ -91,26 +114,28 @@ struct Simulation<'a> {
 
 impl<'a> Simulation<'a> {
     fn new(workload: &'a Workload, variant: Variant, canary: Option<Canary>) -> Self {
-        let mut limits = workload.limits;
-        if let Some(budget) = variant.budget {
-            limits.max_num_batched_tokens = budget.max(limits.max_num_seqs);
-        }
+        let limits = variant.bound(workload.limits);
         let config = Config {
             max_queued: workload.max_queued,
             lookahead: variant.lookahead,
             cache: variant.cache,
             cache_key: 0x0123_4567_89ab_cdef,
             preemption: variant.preemption,
+            step_growth: variant.step_growth,
         };
+        let mut gpu = FakeGpu::new(limits);
+        gpu.full_disk = Some(7);
         let mut simulation = Self {
             workload,
+            variant,
             limits,
-            scheduler: Scheduler::new(config, limits),
-            gpu: FakeGpu::new(limits),
+            scheduler: Scheduler::new(config, limits, &[]),
+            gpu,
             done_at: VecDeque::new(),
             sessions: Sessions::default(),
             now: 0,
             slow: 1,
+            garbling: None,
             canary,
             effects: Effects::new(),
             report: Report::default(),
@@ -143,7 +168,7 @@ impl<'a> Simulation<'a> {
         match action {
             Action::Arrive(request) => {
                 self.report.requests += 1;
-                self.sessions.open(request, self.now);
+                self.sessions.open(request, self.limits.length_classes, self.now);
                 self.apply(Event::Arrived(request.clone()));
             }
             Action::Grant(sequence, tokens) => {
@@ -158,8 +183,23 @@ impl<'a> Simulation<'a> {
             Action::LoseExecutor => {
                 self.lose_memory();
                 self.apply(Event::ExecutorLost);
-                self.apply(Event::ExecutorReady(self.limits));
+                // The store is a file or memory.
+                if self.report.steps.is_multiple_of(2) {
+                    self.gpu.lose_store();
+                }
+                self.apply(Event::ExecutorReady { limits: self.limits, stored: self.gpu.stored() });
             }
+            Action::ReplaceExecutor(limits) => {
+                // Of the same model.
+                let length_classes = self.limits.length_classes;
+                self.limits = EngineLimits { length_classes, ..self.variant.bound(*limits) };
+                self.gpu.restart(self.limits);
+                self.gpu.lose_store();
+                self.done_at.clear();
+                self.apply(Event::ExecutorLost);
+                self.apply(Event::ExecutorReady { limits: self.limits, stored: vec![] });
+            }
+            Action::Garble(garbling) => self.garbling = Some(*garbling),
             Action::Configure(policy) => self.apply(Event::TenantsConfigured(vec![*policy])),
             Action::SlowStep(times) => self.slow = *times,
         }
@@ -204,14 +244,19 @@ impl<'a> Simulation<'a> {
 
     fn finish(&mut self) {
         self.done_at.pop_front();
-        let mut outcome = self.gpu.in_flight.pop_front().expect("a step is in flight");
+        let mut outcome = self.gpu.finish();
         self.report.steps += 1;
         match self.canary {
             Some(Canary::LostOutcome) if self.report.steps == 1 => return,
             Some(canary) => canary.spoil_outcome(&mut outcome),
             None => {}
         }
+        if self.garbling.is_some_and(|garbling| garbling.spoil(&mut outcome)) {
+            self.garbling = None;
+            self.sessions.outcome_garbled();
+        }
         self.apply(Event::StepDone(outcome));
+        self.sessions.check_refusal();
     }
 
     fn apply(&mut self, event: Event) {
@@ -252,7 +297,26 @@ impl<'a> Simulation<'a> {
         );
         let open = self.sessions.open_ids();
         assert!(open.is_empty(), "never heard their end: {open:?}");
+        self.flush();
         self.report.tokens = self.gpu.tokens_computed;
+        self.report.blocks_loaded = self.gpu.blocks_loaded;
+    }
+}
+
+impl Simulation<'_> {
+    /// The server ends: the store has what was used last, as much as it has room for.
+    fn flush(&mut self) {
+        while let Some(plan) = self.scheduler.flush() {
+            self.watch();
+            self.gpu.submit(plan);
+            let outcome = self.gpu.finish();
+            self.apply(Event::StepDone(outcome));
+        }
+        let counts = self.scheduler.counts();
+        let most = counts.blocks.cached.min(counts.store.total);
+        assert!(counts.store.used >= most, "the store was not filled: {counts:?}");
+        // It may hold more: the core does not trust what a failed step saved.
+        assert!(counts.store.used as usize <= self.gpu.stored().len(), "the store has not what it should");
     }
 }
 
@@ -263,6 +327,7 @@ impl Report {
         self.steps += other.steps;
         self.tokens += other.tokens;
         self.cached_tokens += other.cached_tokens;
+        self.blocks_loaded += other.blocks_loaded;
         self.preemptions += other.preemptions;
         self.finished += other.finished;
     }

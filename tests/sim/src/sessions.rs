@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use troupe_protocol::{Fault, FinishReason, NewSequence, SequenceId, TokenId, Usage};
+use troupe_protocol::{Fault, FinishReason, LengthClasses, NewSequence, SequenceId, TokenId, Usage};
 use troupe_scheduler::{Effect, MAX_REPLAYS};
 
-use crate::fake_gpu::{NOTHING, content, says};
+use crate::fake_gpu::{content, says, start};
 
 /// Everybody who asked, and everybody whose end was told.
 #[derive(Debug, Default)]
@@ -14,6 +14,11 @@ pub struct Sessions {
     ended: BTreeSet<SequenceId>,
     /// Times at which steps failed.
     failures: u32,
+    /// Outcomes that the executor garbled.
+    garbled: u32,
+    /// Outcomes that the core found wrong.
+    refused: u32,
+    awaits_refusal: bool,
 }
 
 #[derive(Debug)]
@@ -32,8 +37,9 @@ struct Session {
 
 impl Sessions {
     /// A client asks.
-    pub fn open(&mut self, request: &NewSequence, now: u64) {
-        let content = request.prompt.iter().fold(NOTHING, |before, &token| content(before, token));
+    pub fn open(&mut self, request: &NewSequence, classes: LengthClasses, now: u64) {
+        let before = start(classes.class_of(request.max_len()));
+        let content = request.prompt.iter().fold(before, |before, &token| content(before, token));
         let session = Session {
             arrived: now,
             failures: self.failures,
@@ -64,6 +70,21 @@ impl Sessions {
     /// All steps in flight failed.
     pub fn steps_failed(&mut self) {
         self.failures += 1;
+    }
+
+    /// An outcome was garbled, and is to be refused: its step has failed.
+    pub fn outcome_garbled(&mut self) {
+        self.garbled += 1;
+        self.failures += 1;
+        self.awaits_refusal = true;
+    }
+
+    /// Whether the last garbled outcome, which was told since, was refused.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub fn check_refusal(&self) {
+        assert!(!self.awaits_refusal, "a garbled outcome was believed");
     }
 
     /// Who has not heard an end.
@@ -117,6 +138,12 @@ impl Sessions {
                 self.session(sequence).fail(&fault, failures, now);
                 self.close(sequence);
             }
+            Effect::WrongOutcome { .. } => {
+                // That of the step behind a garbled one is refused too.
+                self.refused += 1;
+                assert!(self.refused <= 2 * self.garbled, "an outcome was refused that nobody garbled");
+                self.awaits_refusal = false;
+            }
         }
     }
 
@@ -154,16 +181,22 @@ impl Session {
 
     fn fail(&mut self, fault: &Fault, failures: u32, now: u64) {
         let id = self.request.id;
-        match fault {
+        assert!(self.is_accepted, "{id} was never accepted");
+        match *fault {
             Fault::DeadlineExceeded { timeout } => {
-                assert_eq!(Some(*timeout), self.request.timeout, "{id} had another timeout");
+                assert_eq!(Some(timeout), self.request.timeout, "{id} had another timeout");
                 assert!(now >= self.arrived + timeout, "{id} failed before its deadline");
             }
             Fault::Step { .. } => {
                 let seen = failures - self.failures;
                 assert!(seen > u32::from(MAX_REPLAYS), "{id} failed after {seen} failures");
             }
-            other => panic!("{id}: {other}"),
+            Fault::NoLongerFits { prompt_tokens, max_tokens, max_model_len } => {
+                let asked = (self.request.prompt.len() as u32, self.request.max_tokens);
+                assert_eq!((prompt_tokens, max_tokens), asked, "{id} asked for something else");
+                assert!(prompt_tokens + max_tokens > max_model_len, "{id} fits still");
+            }
+            _ => panic!("{id}: {fault}"),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use troupe_protocol::{
-    EngineLimits, NewSequence, Priority, SamplingParams, SequenceId, TenantId, TenantPolicy,
+    EngineLimits, LengthClasses, NewSequence, Priority, SamplingParams, SequenceId, StepOutcome, TenantId,
+    TenantPolicy,
 };
 
 use crate::random::Random;
@@ -26,6 +27,38 @@ pub struct Workload {
     pub step_time: (u64, u64),
 }
 
+/// What is wrong with what an executor answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Garbling {
+    /// The last token is missing.
+    Short,
+    /// The last token is there twice.
+    Long,
+    /// Two tokens have changed places.
+    Swapped,
+    /// A token is of a sequence that nobody knows.
+    Foreign,
+}
+
+impl Garbling {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Short, Self::Long, Self::Swapped, Self::Foreign];
+
+    /// Spoils an outcome, if it has what that takes.
+    pub fn spoil(self, StepOutcome { rows, .. }: &mut StepOutcome) -> bool {
+        let last = rows.last().cloned();
+        match (self, last) {
+            (_, None) => return false,
+            (Self::Short, _) => rows.truncate(rows.len() - 1),
+            (Self::Long, Some(last)) => rows.push(last),
+            (Self::Swapped, _) if rows.len() == 1 => return false,
+            (Self::Swapped, _) => rows.swap(0, 1),
+            (Self::Foreign, _) => rows[0].sequence = SequenceId(u64::MAX),
+        }
+        true
+    }
+}
+
 /// Something that happens.
 #[derive(Clone, Debug)]
 pub enum Action {
@@ -39,6 +72,10 @@ pub enum Action {
     FailSteps,
     /// The executor is lost, and another comes.
     LoseExecutor,
+    /// The executor is lost, and one with other bounds comes.
+    ReplaceExecutor(EngineLimits),
+    /// What the executor answers next is not what was asked.
+    Garble(Garbling),
     /// A tenant's policy changes.
     Configure(TenantPolicy),
     /// The next step takes so many times as long.
@@ -81,7 +118,26 @@ impl Workload {
             };
             events.push((now, action));
         }
+        // Half of the machines are so slow that prompts have to be paced.
+        let slowness = if random.once_in(2) { 20 } else { 1 };
+        let step_time = (step_time.0 * slowness, step_time.1 * slowness);
+        // From another generator, and in some only, so that the others stay what they were.
+        if seed % 4 == 3 {
+            disturb(&mut events, &mut Random::new(!seed));
+        }
         Self { limits, max_queued, policies, events, step_time }
+    }
+}
+
+/// Adds what only an executor with a bug, or one on a machine with less memory than before, does.
+fn disturb(events: &mut Vec<(u64, Action)>, random: &mut Random) {
+    for _ in 0..random.below(8) {
+        let at = random.below(events.len() as u32) as usize;
+        let action = match random.below(4) {
+            0 => Action::ReplaceExecutor(limits(random)),
+            _ => Action::Garble(Garbling::ALL[random.below(4) as usize]),
+        };
+        events.insert(at, (events[at].0, action));
     }
 }
 
@@ -95,8 +151,13 @@ fn limits(random: &mut Random) -> EngineLimits {
         max_num_batched_tokens: max_num_seqs + random.below(64),
         block_size,
         num_blocks,
-        num_stored_blocks: 0,
+        num_stored_blocks: if random.once_in(2) { random.below(40) } else { 0 },
         vocab_size: 1000,
+        length_classes: match random.below(4) {
+            0 => LengthClasses::SplitAt(30),
+            1 => LengthClasses::EachBeyond(60),
+            _ => LengthClasses::One,
+        },
     }
 }
 

@@ -1,7 +1,8 @@
 //! A scheduler and its executor, driven by hand: for tests of single behaviours.
 
 use troupe_protocol::{
-    EngineLimits, FinishReason, NewSequence, Priority, SamplingParams, SequenceId, TenantId, TokenId,
+    EngineLimits, FinishReason, LengthClasses, NewSequence, Priority, SamplingParams, SequenceId, TenantId,
+    TokenId,
 };
 use troupe_scheduler::{Config, Effect, Event, Scheduler, Timestamp};
 
@@ -16,6 +17,7 @@ pub const LIMITS: EngineLimits = EngineLimits {
     num_blocks: 32,
     num_stored_blocks: 0,
     vocab_size: 1000,
+    length_classes: LengthClasses::One,
 };
 
 /// A prompt that shares nothing with those of other ids.
@@ -56,7 +58,7 @@ pub struct World {
 impl World {
     /// A world with these bounds.
     pub fn new(limits: EngineLimits, config: Config) -> Self {
-        let scheduler = Scheduler::new(config, limits);
+        let scheduler = Scheduler::new(config, limits, &[]);
         Self { scheduler, gpu: FakeGpu::new(limits), effects: Vec::new(), now: 0, requests: Vec::new() }
     }
 
@@ -92,7 +94,7 @@ impl World {
 
     /// The oldest step in flight is done.
     pub fn finish(&mut self) {
-        let outcome = self.gpu.in_flight.pop_front().expect("a step is in flight");
+        let outcome = self.gpu.finish();
         self.apply(Event::StepDone(outcome));
     }
 
@@ -100,6 +102,21 @@ impl World {
     pub fn step(&mut self) {
         assert!(self.submit(), "no step is due");
         self.finish();
+    }
+
+    /// The server ends: what is only in KV memory goes to the store.
+    pub fn flush(&mut self) {
+        while let Some(plan) = self.scheduler.flush() {
+            self.gpu.submit(plan);
+            self.finish();
+        }
+    }
+
+    /// Another process with the same store and nothing else.
+    pub fn restart(&mut self, config: Config) {
+        let limits = *self.scheduler.limits();
+        self.gpu.lose_all();
+        self.scheduler = Scheduler::new(config, limits, &self.gpu.stored());
     }
 
     /// Runs until nothing more can be done.

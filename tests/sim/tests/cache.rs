@@ -1,7 +1,7 @@
 //! Blocks whose contents were computed before are found again, and never change what is said.
 
-use troupe_protocol::{EngineLimits, Fault, SequenceId, TenantId, TokenId};
-use troupe_scheduler::{CacheShare, Config, Event};
+use troupe_protocol::{EngineLimits, Fault, LengthClasses, SequenceId, TenantId, TokenId};
+use troupe_scheduler::{CacheShare, Config, Effect, Event};
 use troupe_sim::fake_gpu::continuation;
 use troupe_sim::world::{LIMITS, World, prompt, sequence};
 
@@ -15,7 +15,7 @@ fn asks(id: u64, prompt: &[TokenId], max_tokens: u32) -> troupe_protocol::NewSeq
 }
 
 #[test]
-fn a_prompt_that_was_computed_is_found_but_for_its_last_block() {
+fn c130_a_prompt_that_was_computed_is_found_but_for_its_last_block() {
     let mut world = world();
     world.arrive(sequence(1, 17, 3));
     world.run();
@@ -45,7 +45,7 @@ fn a_chat_finds_its_history_with_the_answers() {
 }
 
 #[test]
-fn running_sequences_share_blocks_without_waiting_for_an_end() {
+fn c133u_running_sequences_share_blocks_without_waiting_for_an_end() {
     let mut world = world();
     world.arrive(sequence(1, 12, 30));
     world.step();
@@ -60,7 +60,7 @@ fn running_sequences_share_blocks_without_waiting_for_an_end() {
 }
 
 #[test]
-fn a_cancelled_prompt_leaves_its_full_blocks() {
+fn c116_a_cancelled_prompt_leaves_its_full_blocks() {
     let mut world = world();
     world.arrive(sequence(1, 50, 5));
     world.step();
@@ -74,7 +74,7 @@ fn a_cancelled_prompt_leaves_its_full_blocks() {
 }
 
 #[test]
-fn the_ends_of_chains_are_forgotten_first() {
+fn c131u_the_ends_of_chains_are_forgotten_first() {
     let mut world = World::with_queue(EngineLimits { num_blocks: 16, ..LIMITS }, 8);
     world.arrive(sequence(1, 40, 1));
     world.run();
@@ -89,7 +89,7 @@ fn the_ends_of_chains_are_forgotten_first() {
 }
 
 #[test]
-fn tenants_do_not_see_each_others_blocks_unless_they_are_to() {
+fn c128_tenants_and_salts_do_not_see_each_others_blocks_unless_they_are_to() {
     for (cache, salts, cached) in [
         (CacheShare::Tenant, (0, 0), 0),
         (CacheShare::Server, (0, 0), 16),
@@ -128,7 +128,7 @@ fn what_the_executor_lost_is_not_found() {
     world.assert_complete(3);
     world.gpu.lose_all();
     world.apply(Event::ExecutorLost);
-    world.apply(Event::ExecutorReady(LIMITS));
+    world.apply(Event::ExecutorReady { limits: LIMITS, stored: vec![] });
     world.arrive(asks(4, &prompt(1, 20), 4));
     world.run();
     assert_eq!(world.cached(4), 0);
@@ -151,4 +151,86 @@ fn a_sequence_that_lost_its_place_finds_what_it_had_computed() {
     };
     let (with, without) = (computed(CacheShare::Tenant), computed(CacheShare::Off));
     assert!(with + 30 < without, "{with} tokens with the cache, {without} without");
+}
+
+#[test]
+fn sequences_whose_positions_are_encoded_otherwise_share_nothing() {
+    for (length_classes, max_tokens, cached) in [
+        (LengthClasses::One, 30, 16),
+        (LengthClasses::SplitAt(40), 20, 16),
+        (LengthClasses::SplitAt(40), 21, 0),
+        (LengthClasses::EachBeyond(25), 4, 16),
+        (LengthClasses::EachBeyond(25), 6, 0),
+    ] {
+        let mut world = World::with_queue(EngineLimits { length_classes, ..LIMITS }, 8);
+        world.arrive(sequence(1, 20, 4));
+        world.run();
+        world.arrive(asks(2, &prompt(1, 20), max_tokens));
+        world.run();
+        assert_eq!(world.cached(2), cached, "{length_classes:?}, {max_tokens} tokens");
+    }
+}
+
+#[test]
+fn c060_cached_tokens_are_those_that_were_not_computed() {
+    let mut world = world();
+    for (id, of, length) in [(1, 1, 30), (2, 1, 30), (3, 1, 21), (4, 4, 21), (5, 1, 40)] {
+        let before = world.gpu.tokens_computed;
+        // The one token of the answer is not computed.
+        world.arrive(asks(id, &prompt(of, length), 1));
+        world.run();
+        let computed = (world.gpu.tokens_computed - before) as u32;
+        let [Effect::Finish { usage, .. }] = world.ends(id)[..] else { panic!("{:?}", world.ends(id)) };
+        assert_eq!((usage.prompt_tokens, usage.cached_tokens), (length, length - computed), "request {id}");
+        assert_eq!(usage.cached_tokens, world.cached(id), "request {id}");
+    }
+    assert!(world.cached(5) > 0 && world.cached(4) == 0);
+}
+
+#[test]
+fn c115_a_conversation_goes_on_from_an_answer_that_was_broken_off() {
+    let mut world = world();
+    world.arrive(sequence(1, 9, 40));
+    while world.tokens(1).len() < 13 {
+        world.step();
+    }
+    world.apply(Event::Cancelled(SequenceId(1)));
+    let mut history = prompt(1, 9);
+    history.extend(world.tokens(1));
+    let computed = history.len() as u32 - 1;
+    history.extend(prompt(2, 6));
+    world.arrive(asks(3, &history, 5));
+    world.run();
+    assert_eq!(world.cached(3), computed / LIMITS.block_size * LIMITS.block_size);
+    world.assert_complete(3);
+}
+
+#[test]
+fn c125u_tokens_that_agree_in_some_bytes_are_different() {
+    for (one, other) in [(65, 321), (65, 65 + (1 << 16)), (65, 65 + (1 << 24)), (0, 1 << 31)] {
+        let mut world = world();
+        for (id, token) in [(1, one), (2, other), (3, one)] {
+            world.arrive(asks(id, &[token; 13], 3));
+            world.run();
+            world.assert_complete(id);
+        }
+        assert_eq!((world.cached(2), world.cached(3)), (0, 12), "{one} and {other}");
+    }
+}
+
+#[test]
+fn c126_two_questions_after_one_system_prompt_have_their_own_answers() {
+    let mut world = world();
+    let system = prompt(9, 18);
+    let question = |id| [system.clone(), prompt(id, 7)].concat();
+    for id in 1..=3 {
+        world.arrive(asks(id, &question(id), 6));
+        world.run();
+        world.assert_complete(id);
+    }
+    // And side by side, from the middle of a block on.
+    (4..=6).for_each(|id| world.arrive(asks(id, &question(id), 6)));
+    world.run();
+    (4..=6).for_each(|id| world.assert_complete(id));
+    (2..=6).for_each(|id| assert_eq!(world.cached(id), 16, "request {id}"));
 }

@@ -3,6 +3,7 @@
 use troupe_protocol::{EngineLimits, Fault, FinishReason, RejectReason, SequenceId};
 use troupe_scheduler::{Effect, Event, MAX_REPLAYS};
 use troupe_sim::fake_gpu::continuation;
+use troupe_sim::workload::Garbling;
 use troupe_sim::world::{LIMITS, World, prompt, sequence};
 
 #[test]
@@ -199,7 +200,7 @@ fn a_lost_executor_costs_no_token() {
     world.gpu.lose_all();
     world.apply(Event::ExecutorLost);
     assert!(!world.submit());
-    world.apply(Event::ExecutorReady(LIMITS));
+    world.apply(Event::ExecutorReady { limits: LIMITS, stored: vec![] });
     world.run();
     (1..=3).for_each(|id| world.assert_complete(id));
 }
@@ -215,4 +216,62 @@ fn c278_draining_refuses_what_is_new_and_finishes_what_was_taken() {
     assert!(matches!(world.ends(7)[..], [Effect::Reject { reason: RejectReason::Draining, .. }]));
     (1..=6).for_each(|id| world.assert_complete(id));
     assert!(world.scheduler.is_idle());
+}
+
+#[test]
+fn a_step_whose_outcome_does_not_fit_it_is_computed_again() {
+    for garbling in Garbling::ALL {
+        let mut world = World::with_queue(LIMITS, 8);
+        (1..=3).for_each(|id| world.arrive(sequence(id, 6, 20)));
+        for _ in 0..3 {
+            world.submit();
+            world.finish();
+        }
+        // The step behind it is in flight, and builds on it.
+        while world.submit() {}
+        let cached = world.scheduler.counts().blocks.cached;
+        let delivered: Vec<_> = (1..=3).map(|id| world.tokens(id)).collect();
+        for refused in 1..=2 {
+            let garbled = world.gpu.in_flight.front_mut().expect("a step is in flight");
+            assert!(refused > 1 || garbling.spoil(garbled), "{garbling:?}");
+            world.finish();
+            let wrong = |effect: &&Effect| matches!(effect, Effect::WrongOutcome { .. });
+            assert_eq!(world.effects.iter().filter(wrong).count(), refused, "{garbling:?}");
+            assert_eq!(world.scheduler.counts().blocks.cached, cached, "{garbling:?}: blocks have names");
+        }
+        assert_eq!((1..=3).map(|id| world.tokens(id)).collect::<Vec<_>>(), delivered, "{garbling:?}");
+        world.run();
+        (1..=3).for_each(|id| world.assert_complete(id));
+        assert_eq!(world.scheduler.counts().blocks.owned, 0);
+    }
+}
+
+#[test]
+fn an_executor_that_never_answers_what_was_asked_fails_its_sequences() {
+    let mut world = World::with_queue(LIMITS, 8);
+    world.arrive(sequence(1, 5, 10));
+    while world.submit() {
+        world.gpu.in_flight[0].rows.clear();
+        world.finish();
+    }
+    let [Effect::Fail { fault, .. }] = world.ends(1)[..] else { panic!("{:?}", world.ends(1)) };
+    let words = "the engine failed in step-2: 0 tokens came for 1 rows that sample";
+    assert_eq!(fault.to_string(), words);
+    assert!(world.tokens(1).is_empty() && world.scheduler.is_idle());
+}
+
+#[test]
+fn what_no_longer_fits_a_new_executor_fails_and_is_not_rejected() {
+    let mut world = World::with_queue(LIMITS, 8);
+    world.arrive(sequence(1, 30, 20));
+    world.arrive(sequence(2, 30, 10));
+    (0..3).for_each(|_| world.step());
+    world.apply(Event::ExecutorLost);
+    let smaller = EngineLimits { max_model_len: 40, num_blocks: 10, ..LIMITS };
+    world.gpu.restart(smaller);
+    world.apply(Event::ExecutorReady { limits: smaller, stored: vec![] });
+    let fault = Fault::NoLongerFits { prompt_tokens: 30, max_tokens: 20, max_model_len: 40 };
+    assert_eq!(world.ends(1), [&Effect::Fail { sequence: SequenceId(1), fault }]);
+    world.run();
+    world.assert_complete(2);
 }

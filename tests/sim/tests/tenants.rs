@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use troupe_protocol::{
-    EngineLimits, Fault, NewSequence, Priority, Rate, RejectReason, SequenceId, TenantId, TenantPolicy,
+    EngineLimits, Fault, NewSequence, Priority, Rate, RateStatuses, RejectReason, SequenceId, TenantId,
+    TenantPolicy,
 };
 use troupe_scheduler::{Config, Effect, Event, Preemption, Timestamp};
 use troupe_sim::world::{LIMITS, World, sequence};
@@ -152,7 +153,8 @@ fn limits_of_a_tenant_are_its_own() {
     let limited = TenantPolicy { max_running: Some(number(1)), max_queued: Some(2), ..policy(1) };
     let mut world = world(&[limited]);
     (1..=4).for_each(|id| world.arrive(of(1, sequence(id, 4, 20))));
-    assert_eq!(reason(&world, 4), RejectReason::TenantQueueFull { limit: 2 });
+    let rates = RateStatuses::default();
+    assert_eq!(reason(&world, 4), RejectReason::TenantQueueFull { limit: 2, retry_after: 0, rates });
     world.submit();
     assert_eq!(world.scheduler.counts().running, 1);
     world.arrive(of(2, sequence(5, 4, 20)));
@@ -160,6 +162,36 @@ fn limits_of_a_tenant_are_its_own() {
     assert_eq!(world.scheduler.counts().running, 2);
     world.run();
     [1, 2, 3, 5].into_iter().for_each(|id| world.assert_complete(id));
+}
+
+#[test]
+fn a_full_queue_is_refused_with_what_the_rates_would_make_of_the_same_request() {
+    let limited = TenantPolicy {
+        max_running: Some(number(1)),
+        max_queued: Some(1),
+        requests_per_minute: Some(number(3)),
+        tokens_per_minute: Some(number(60)),
+        ..policy(1)
+    };
+    let mut world = world(&[limited]);
+    // One will run, one waits.
+    (1..=2).for_each(|id| world.arrive(of(1, sequence(id, 20, 4))));
+    for (id, prompt, wanted) in [(3, 20, 0), (4, 30, 10_000_000)] {
+        world.arrive(of(1, sequence(id, prompt, 4)));
+        let RejectReason::TenantQueueFull { limit: 1, retry_after, rates } = reason(&world, id) else {
+            panic!("{:?}", reason(&world, id))
+        };
+        let left = [rates.requests, rates.tokens].map(|rate| rate.map(|rate| rate.remaining));
+        assert_eq!((retry_after, left), (wanted, [Some(1), Some(20)]), "a refusal takes nothing");
+    }
+    // Of two limits that refuse, the one that has to be waited for longer is told.
+    world.run();
+    world.arrive(of(1, sequence(5, 12, 4)));
+    world.arrive(of(1, sequence(6, 30, 4)));
+    let RejectReason::RateLimited { rate: Rate::Tokens, retry_after, .. } = reason(&world, 6) else {
+        panic!("{:?}", reason(&world, 6))
+    };
+    assert_eq!(retry_after, 30_000_000);
 }
 
 #[test]

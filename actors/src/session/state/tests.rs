@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use troupe_protocol::{Fault, RejectReason, SamplingParams, StepId};
+use troupe_protocol::{Fault, RateStatus, RateStatuses, RejectReason, SamplingParams, StepId};
 
 use super::*;
 use crate::session::Admission;
@@ -46,7 +46,7 @@ fn run(stop: &[&str], input: &[u8]) -> Vec<Part> {
 fn whole(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(piece) => Some(piece.text.as_str()),
-        Part::End(_) => None,
+        Part::Accepted(_) | Part::End(_) => None,
     });
     texts.collect()
 }
@@ -97,6 +97,15 @@ fn a_stop_token_releases_what_was_held() {
 }
 
 #[test]
+fn what_limits_leave_is_said_before_all_else() {
+    let status = RateStatus { limit: 5, remaining: 4, reset: 12_000_000 };
+    let rates = RateStatuses { requests: Some(status), tokens: None };
+    let mut state = state(&[]);
+    assert_eq!(state.push(SequenceEvent::Accepted(rates)), [Part::Accepted(rates)]);
+    assert_eq!(state.push(token(b'a'.into())), [text("a")]);
+}
+
+#[test]
 fn every_ending_ends_once_and_for_good() {
     let fault = Fault::Step { step: StepId(1), message: "out of memory".to_owned() };
     let full = RejectReason::QueueFull { limit: 8 };
@@ -122,7 +131,7 @@ fn scored(id: TokenId) -> SequenceEvent {
 fn tokens(parts: &[Part]) -> Vec<(usize, Vec<u8>)> {
     let pieces = parts.iter().filter_map(|part| match part {
         Part::Text(piece) => Some(&piece.tokens),
-        Part::End(_) => None,
+        Part::Accepted(_) | Part::End(_) => None,
     });
     pieces.flatten().map(|token| (token.offset, token.chosen.bytes.clone())).collect()
 }

@@ -1,5 +1,7 @@
 //! Reading a rotary embedding's configuration, with the reference's rules for what is left out.
 
+use troupe_protocol::LengthClasses;
+
 use super::{Rope, Scaling};
 use crate::error::{ConfigError, Result};
 use crate::models::ConfigReader;
@@ -21,6 +23,19 @@ pub fn context_limit(config: &ConfigReader) -> Result<Option<u32>> {
         "linear" | "dynamic" => stretched(max_len as u32, section.factor()?),
         "yarn" => stretched(section.trained_len()?, section.stretch()?),
         _ => Some(max_len as u32),
+    })
+}
+
+/// Which sequences have their positions encoded alike.
+///
+/// # Errors
+/// An unusable key.
+pub fn length_classes(config: &ConfigReader) -> Result<LengthClasses> {
+    let section = Section::find(config)?;
+    Ok(match section.kind()? {
+        "dynamic" => LengthClasses::EachBeyond(section.max_len()?),
+        "longrope" | "su" => LengthClasses::SplitAt(section.trained_len()?),
+        _ => LengthClasses::One,
     })
 }
 

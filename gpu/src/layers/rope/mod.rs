@@ -16,7 +16,7 @@ use mlx_sys::{Array, TokenAngles};
 use crate::batch::Batch;
 use crate::error::Result;
 
-pub use config::context_limit;
+pub use config::{context_limit, length_classes};
 
 /// How base frequencies are stretched for contexts longer than the model was first trained on.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,11 +3,11 @@
 use mlx_sys::Array;
 use serde_json::{Value, json};
 use troupe_protocol::{
-    Binding, BlockId, EngineLimits, Row, RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId,
-    StepPlan,
+    Binding, BlockId, EngineLimits, LengthClasses, Row, RowOutput, RowTokens, SamplingParams, SequenceId,
+    SlotId, StepId, StepPlan,
 };
 
-use super::Rope;
+use super::{Rope, length_classes};
 use crate::batch::Batch;
 use crate::error::Result;
 use crate::models::ConfigReader;
@@ -27,6 +27,7 @@ fn batch(start: u32, count: u32) -> Batch {
         num_blocks: 1,
         num_stored_blocks: 0,
         vocab_size: 64,
+        length_classes: LengthClasses::One,
     };
     let (slot, sampling) = (SlotId(0), SamplingParams::greedy());
     let mut slots = Slots::new(1, 64).unwrap();
@@ -85,5 +86,46 @@ fn a_part_that_is_no_pairs_is_refused() {
     for (share, head_dim) in [(0.0, 16), (0.2, 16), (1.2, 16), (-0.5, 16), (1.0, 15)] {
         let error = read(json!({"partial_rotary_factor": share}), head_dim).unwrap_err().to_string();
         assert!(error.contains("dimensions cannot be rotated"), "{share} of {head_dim}: {error}");
+    }
+}
+
+#[test]
+fn lengths_of_one_class_have_the_same_frequencies_and_others_do_not() {
+    let model = |scaling: Value| {
+        json!({
+            "rope_theta": 1e4, "max_position_embeddings": 64, "original_max_position_embeddings": 32,
+            "rope_scaling": scaling,
+        })
+    };
+    let longrope = json!({
+        "rope_type": "longrope", "short_factor": [1.0, 1.0, 1.0, 1.0], "long_factor": [2.0, 3.0, 4.0, 5.0],
+    });
+    let llama3 = json!({
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    });
+    for (scaling, num_classes) in [
+        (json!({"rope_type": "dynamic", "factor": 2.0}), 3),
+        (longrope, 2),
+        (llama3, 1),
+        (json!({"rope_type": "yarn", "factor": 2.0}), 1),
+        (json!(null), 1),
+    ] {
+        let config = model(scaling);
+        let rope = read(config.clone(), 8).unwrap();
+        let classes = length_classes(&ConfigReader::new(config.as_object().unwrap().clone())).unwrap();
+        let lengths = [1, 31, 32, 33, 63, 64, 65, 128];
+        let mut found = std::collections::BTreeSet::new();
+        for one in lengths {
+            found.insert(classes.class_of(one));
+            for other in lengths {
+                let alike = rope.frequencies(one) == rope.frequencies(other);
+                assert_eq!(
+                    classes.class_of(one) == classes.class_of(other),
+                    alike,
+                    "{one} and {other} of {config}"
+                );
+            }
+        }
+        assert_eq!(found.len(), num_classes, "{config}");
     }
 }
