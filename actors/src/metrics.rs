@@ -32,6 +32,8 @@ const LATENCY_BUCKETS: &[f64] =
 const ITL_BUCKETS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0,
 ];
+const BOOKKEEPING_BUCKETS: &[f64] =
+    &[0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.1];
 const TOKEN_BUCKETS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
 
@@ -55,6 +57,7 @@ const QUEUE_TIME: &str = "troupe_request_queue_time_seconds";
 const REQUEST_PROMPT: &str = "troupe_request_prompt_tokens";
 const REQUEST_GENERATION: &str = "troupe_request_generation_tokens";
 const STEP_TIME: &str = "troupe_step_duration_seconds";
+const BOOKKEEPING: &str = "troupe_scheduler_step_seconds";
 const ENGINE_ACTIVE: &str = "troupe_engine_memory_active_bytes";
 const ENGINE_PEAK: &str = "troupe_engine_memory_peak_bytes";
 const ENGINE_CACHE: &str = "troupe_engine_memory_cache_bytes";
@@ -83,6 +86,11 @@ const TABLE: &[(&str, Kind, &str)] = &[
     (REQUEST_PROMPT, Kind::Histogram(TOKEN_BUCKETS), "Prompt tokens of a finished sequence."),
     (REQUEST_GENERATION, Kind::Histogram(TOKEN_BUCKETS), "Generated tokens of a finished sequence."),
     (STEP_TIME, Kind::Histogram(ITL_BUCKETS), "Time from a step's submission to its outcome."),
+    (
+        BOOKKEEPING,
+        Kind::Histogram(BOOKKEEPING_BUCKETS),
+        "Time that the scheduler decided and booked from one step's outcome to the next.",
+    ),
     (ENGINE_ACTIVE, Kind::Gauge, "Bytes of live arrays: weights, KV blocks, and what a step computes."),
     (ENGINE_PEAK, Kind::Gauge, "The most bytes of live arrays since the model was loaded."),
     (ENGINE_CACHE, Kind::Gauge, "Bytes that the engine keeps for reuse."),
@@ -183,6 +191,11 @@ pub fn step(took: Duration) {
     histogram!(STEP_TIME).record(took);
 }
 
+/// The scheduler's core took this long for a step and all that was booked since the one before.
+pub fn bookkeeping(took: Duration) {
+    histogram!(BOOKKEEPING).record(took);
+}
+
 /// A sequence's first token came this long after its admission.
 pub fn first_token(prompt_tokens: u32, after: Duration) {
     counter!(PROMPT_TOKENS).increment(u64::from(prompt_tokens));
@@ -266,6 +279,7 @@ mod tests {
             cached_tokens(3);
             queue_time(Duration::from_millis(1));
             step(Duration::from_millis(1));
+            bookkeeping(Duration::from_micros(1));
             first_token(5, Duration::from_millis(1));
             next_token(Duration::from_millis(1));
             finished("stop", Usage::default(), Duration::from_millis(1));

@@ -129,6 +129,8 @@ pub struct SchedulerActor {
     idle_waiters: Vec<oneshot::Sender<()>>,
     flush_waiters: Vec<oneshot::Sender<()>>,
     steps: u64,
+    /// Time that the core took since the last step's outcome.
+    bookkeeping: Duration,
     /// Of all tenants, as they were told last.
     policies: Vec<TenantPolicy>,
     /// The deadline that a timer is set for.
@@ -149,6 +151,7 @@ impl SchedulerActor {
             idle_waiters: Vec::new(),
             flush_waiters: Vec::new(),
             steps: 0,
+            bookkeeping: Duration::ZERO,
             policies: Vec::new(),
             alarm: None,
         }
@@ -158,13 +161,19 @@ impl SchedulerActor {
         Timestamp(self.origin.elapsed().as_micros() as u64)
     }
 
+    /// Has the core do something, and takes the time.
+    fn ask<T>(&mut self, question: impl FnOnce(&mut Scheduler) -> T) -> Option<T> {
+        let begun = Instant::now();
+        let answer = question(self.core.as_mut()?);
+        self.bookkeeping += begun.elapsed();
+        Some(answer)
+    }
+
     /// Books a fact, then does all that follows from it.
     fn book(&mut self, event: Event) {
         let now = self.now();
         let mut effects = Effects::new();
-        if let Some(core) = &mut self.core {
-            core.apply(now, event, &mut effects);
-        }
+        self.ask(|core| core.apply(now, event, &mut effects));
         self.perform(effects);
         self.submit_steps();
         self.flush_cache();
@@ -180,8 +189,8 @@ impl SchedulerActor {
     fn submit_steps(&mut self) {
         let now = self.now();
         let mut effects = Effects::new();
-        while let (Some(core), Some(_)) = (&mut self.core, &self.data) {
-            let Some(plan) = core.plan(now, &mut effects) else { break };
+        while self.data.is_some() {
+            let Some(plan) = self.ask(|core| core.plan(now, &mut effects)).flatten() else { break };
             self.submit(plan);
         }
         self.perform(effects);
@@ -319,6 +328,7 @@ impl SchedulerActor {
             debug_assert_eq!(submitted, step);
             metrics::step(since.elapsed());
         }
+        metrics::bookkeeping(std::mem::take(&mut self.bookkeeping));
         self.steps += 1;
     }
 }

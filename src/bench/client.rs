@@ -8,7 +8,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::{Method, Request, Response, StatusCode, Uri, header};
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -18,6 +19,23 @@ use super::chunk::error_message;
 /// The largest answer that is read whole.
 const MAX_ANSWER_BYTES: usize = 4 << 20;
 
+/// A key that the server knows the tenant by. Nothing prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey(HeaderValue);
+
+impl ApiKey {
+    /// A key as it was issued.
+    ///
+    /// # Errors
+    /// Characters that a header cannot hold.
+    pub fn new(key: &str) -> Result<Self> {
+        let bearer = HeaderValue::from_str(&format!("Bearer {key}"));
+        let mut value = bearer.ok().context("the API key has characters that a header cannot hold")?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+}
+
 /// Where the server is.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -26,12 +44,14 @@ pub(super) struct Client {
     /// What stands before the paths of the API, without a slash at its end.
     base: String,
     timeout: Duration,
+    /// Sent with every request.
+    key: Option<ApiKey>,
 }
 
 impl Client {
     /// Reads a base address such as `http://127.0.0.1:8080`. A trailing `/v1` is dropped, since
     /// other clients want it.
-    pub(super) fn new(url: &str, timeout: Duration) -> Result<Self> {
+    pub(super) fn new(url: &str, timeout: Duration, key: Option<ApiKey>) -> Result<Self> {
         let uri: Uri = url.parse().with_context(|| format!("`{url}` is not a URL"))?;
         match uri.scheme_str() {
             Some("http") => {}
@@ -40,7 +60,7 @@ impl Client {
         }
         let host = uri.host().with_context(|| format!("`{url}` has no host"))?.to_owned();
         let base = uri.path().trim_end_matches('/').trim_end_matches("/v1").to_owned();
-        Ok(Self { host, port: uri.port_u16().unwrap_or(80), base, timeout })
+        Ok(Self { host, port: uri.port_u16().unwrap_or(80), base, timeout, key })
     }
 
     /// How long one request may take.
@@ -91,13 +111,16 @@ impl Client {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // Ends by itself: with the answer's body, or when both ends of it are dropped.
         tokio::spawn(connection);
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header(header::HOST, format!("{}:{}", self.host, self.port))
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::CONNECTION, "close")
             .body(Full::new(Bytes::from(body.map_or_else(String::new, Value::to_string))))?;
+        if let Some(ApiKey(bearer)) = &self.key {
+            request.headers_mut().insert(header::AUTHORIZATION, bearer.clone());
+        }
         Ok(sender.send_request(request).await?)
     }
 }
@@ -156,7 +179,7 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_others_refused_by_name() {
-        let client = |url| Client::new(url, Duration::from_secs(1));
+        let client = |url| Client::new(url, Duration::from_secs(1), None);
         let good = [
             ("http://127.0.0.1:8080", "127.0.0.1", 8080, ""),
             ("http://localhost/", "localhost", 80, ""),
@@ -175,5 +198,13 @@ mod tests {
         assert_eq!(message("https://a"), "https is not supported, only http: https://a");
         assert_eq!(message("localhost:80"), "`localhost:80` does not begin with http://");
         assert!(message("http://a b").starts_with("`http://a b` is not a URL"));
+    }
+
+    #[test]
+    fn a_key_is_never_printed() {
+        let key = ApiKey::new("secret").unwrap();
+        assert!(!format!("{key:?}").contains("secret"));
+        let error = ApiKey::new("se\ncret").unwrap_err();
+        assert!(!format!("{error:?}").contains("cret"));
     }
 }

@@ -22,6 +22,7 @@ use futures_util::{StreamExt as _, stream};
 
 pub use arrivals::Load;
 pub use chunk::TokenCounts;
+pub use client::ApiKey;
 pub use exchange::{Endpoint, Failure, FailureKind, Sample};
 pub use prompts::PromptShape;
 pub use report::{Report, Totals};
@@ -37,6 +38,8 @@ use prompts::{Prompts, Sizing};
 pub struct Options {
     /// The server, such as `http://127.0.0.1:8080`.
     pub url: String,
+    /// Who asks, if the server has tenants.
+    pub api_key: Option<ApiKey>,
     /// The model's name; `None` takes the first that the server lists.
     pub model: Option<String>,
     /// Which API.
@@ -80,7 +83,7 @@ pub fn run(options: &Options, progress: &dyn Fn(Stage, usize, usize)) -> Result<
 }
 
 async fn drive(options: &Options, progress: &dyn Fn(Stage, usize, usize)) -> Result<Report> {
-    let client = Client::new(&options.url, options.timeout)?;
+    let client = Client::new(&options.url, options.timeout, options.api_key.clone())?;
     let model = match &options.model {
         Some(model) => model.clone(),
         None => client.first_model().await?,

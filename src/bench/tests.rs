@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use actix_web::dev::ServerHandle;
+use actix_web::dev::{ServerHandle, Service as _};
 use actix_web::{App, HttpResponse, HttpServer, web};
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-use super::{Endpoint, FailureKind, Load, Options, PromptShape, Report, Stage, run};
+use super::{ApiKey, Endpoint, FailureKind, Load, Options, PromptShape, Report, Stage, run};
 
 /// How the server answers its `n`-th generation.
 type Script = fn(n: usize) -> HttpResponse;
@@ -18,6 +18,8 @@ type Script = fn(n: usize) -> HttpResponse;
 #[derive(Clone)]
 struct Seen {
     bodies: Arc<Mutex<Vec<Value>>>,
+    /// The key that each request had, whatever it asked for.
+    keys: Arc<Mutex<Vec<Option<String>>>>,
     count: Arc<AtomicUsize>,
     running: Arc<AtomicUsize>,
     most_running: Arc<AtomicUsize>,
@@ -85,6 +87,7 @@ fn serve(script: Script, form: Tokenize) -> Server {
 fn serve_together(requests: usize, script: Script, form: Tokenize) -> Server {
     let seen = Seen {
         bodies: Arc::default(),
+        keys: Arc::default(),
         count: Arc::default(),
         running: Arc::default(),
         most_running: Arc::default(),
@@ -96,7 +99,13 @@ fn serve_together(requests: usize, script: Script, form: Tokenize) -> Server {
     let thread = std::thread::spawn(move || {
         actix_web::rt::System::new().block_on(async move {
             let server = HttpServer::new(move || {
+                let keys = data.keys.clone();
                 App::new()
+                    .wrap_fn(move |request, service| {
+                        let key = request.headers().get("authorization");
+                        keys.lock().unwrap().push(key.map(|key| key.to_str().unwrap().to_owned()));
+                        service.call(request)
+                    })
                     .app_data(data.clone())
                     .app_data(web::Data::new(form))
                     .route("/tokenize", web::post().to(tokenize))
@@ -139,6 +148,7 @@ fn three_tokens(_: usize) -> HttpResponse {
 fn options(server: &Server) -> Options {
     Options {
         url: server.url.clone(),
+        api_key: None,
         model: None,
         endpoint: Endpoint::Chat,
         load: Load::Concurrency(4),
@@ -181,6 +191,18 @@ fn a_run_is_counted_by_the_servers_usage() {
         assert_eq!(sample.finish_reason.as_deref(), Some("length"));
         assert!(sample.ttft + sample.itl.iter().sum::<f64>() <= sample.e2e + 1e-9);
     }
+}
+
+#[test]
+fn a_key_goes_with_every_request() {
+    let server = serve(three_tokens, Tokenize::Vllm);
+    report(&options(&server));
+    assert!(server.seen.keys.lock().unwrap().drain(..).all(|key| key.is_none()));
+    report(&Options { api_key: Some(ApiKey::new("mine").unwrap()), ..options(&server) });
+    let keys = server.seen.keys.lock().unwrap();
+    // The model's name, lengths of prompts, and twelve requests.
+    assert!(keys.len() > 13, "{}", keys.len());
+    assert!(keys.iter().all(|key| key.as_deref() == Some("Bearer mine")), "{keys:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `troupe bench`: the flags of [`crate::bench`], its progress bar and its output.
 
 use std::cell::RefCell;
+use std::env;
 use std::fs;
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use indicatif::ProgressBar;
 
 use super::error::UsageError;
 use super::examples;
-use crate::bench::{self, Endpoint, Load, Options, PromptShape, Report, Stage};
+use crate::bench::{self, ApiKey, Endpoint, Load, Options, PromptShape, Report, Stage};
 use crate::progress;
 
 #[derive(Args, Debug)]
@@ -19,6 +20,9 @@ struct BenchArgs {
     /// Server to drive; plain http
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
+    /// API key to ask with [default: TROUPE_API_KEY or OPENAI_API_KEY of the environment]
+    #[arg(long, value_name = "KEY")]
+    api_key: Option<String>,
     /// Model to ask for [default: the first that the server lists]
     #[arg(short, long, value_name = "NAME")]
     model: Option<String>,
@@ -106,6 +110,7 @@ impl BenchArgs {
         }
         Ok(Options {
             url: self.url,
+            api_key: api_key(self.api_key, |name| env::var(name).ok())?,
             model: self.model,
             endpoint: match self.endpoint {
                 Api::Chat => Endpoint::Chat,
@@ -125,6 +130,19 @@ impl BenchArgs {
             timeout: Duration::from_secs(self.timeout),
         })
     }
+}
+
+/// Variables that hold a key, the first that is set and not empty counts. The second is what other tools read.
+const KEY_VARIABLES: [&str; 2] = ["TROUPE_API_KEY", "OPENAI_API_KEY"];
+
+/// The key that was given, else that of the environment. Other people see the arguments of a process.
+fn api_key(
+    given: Option<String>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<ApiKey>, UsageError> {
+    let set = || KEY_VARIABLES.into_iter().filter_map(variable).find(|value| !value.is_empty());
+    let key = given.or_else(set).map(|key| ApiKey::new(&key));
+    key.transpose().map_err(|error| UsageError(error.to_string()))
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -211,6 +229,24 @@ mod tests {
     fn a_prefix_fits_its_prompt() {
         let error = options(&["--shared-prefix", "9", "--prompt-tokens", "8"]).unwrap_err();
         assert_eq!(error.to_string(), "--shared-prefix 9 is more than --prompt-tokens 8");
+    }
+
+    #[test]
+    fn a_key_comes_from_the_flag_or_the_environment() {
+        let none = |_: &str| None;
+        let both = |name: &str| Some(format!("of {name}"));
+        let empty =
+            |name: &str| Some(if name == "OPENAI_API_KEY" { "second".to_owned() } else { String::new() });
+        let bearer = |given: Option<&str>, variable: &dyn Fn(&str) -> Option<String>| {
+            api_key(given.map(str::to_owned), variable).unwrap()
+        };
+        let key = |text: &str| Some(ApiKey::new(text).unwrap());
+        assert_eq!(bearer(None, &none), None);
+        assert_eq!(bearer(Some("given"), &both), key("given"));
+        assert_eq!(bearer(None, &both), key("of TROUPE_API_KEY"));
+        assert_eq!(bearer(None, &empty), key("second"));
+        let error = api_key(Some("se\u{7f}cret".to_owned()), none).unwrap_err();
+        assert_eq!(error.to_string(), "the API key has characters that a header cannot hold");
     }
 
     #[test]
