@@ -100,7 +100,7 @@ pub const OPTIONS: &[OptionSpec] = &[
 
     option("scheduler.max_queued", "max-queued", Integer { min: 1, max: 1 << 20 }, Value("256"),
         "Most requests that wait; further ones are answered with 429"),
-    option("scheduler.step_growth_percent", "step-growth-percent", Integer { min: 1, max: U32 }, Value("65"),
+    option("scheduler.step_growth_percent", "step-growth-percent", Integer { min: 1, max: U32 }, Value("130"),
         "How much longer prompts may make the steps of running streams, in percent; more speeds up prompts, less spares streams"),
 
     option("cache.share", "cache-share", Choice(&["tenant", "server", "off"]), Value("tenant"),

@@ -46,7 +46,7 @@ pub const MAX_LOOKAHEAD: usize = 1;
 pub const MAX_REPLAYS: u8 = 2;
 
 /// See [`Config::step_growth`].
-pub const DEFAULT_STEP_GROWTH: u32 = 65;
+pub const DEFAULT_STEP_GROWTH: u32 = 130;
 
 /// What the scheduler is told beside the engine's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,17 +1,13 @@
 //! How much of the prompts goes into a step that streams wait for.
 //!
 //! What steps take is learnt from the times at which they are done: of those without prompts, and what a prompt token adds.
-//! From it follows how many tokens lengthen a step by no more than the wanted growth. Now and then a step is full, so that
-//! prompts get on: rarely enough that of the gaps between a stream's tokens the 95th percentile does not see it.
+//! From it follows how many tokens lengthen a step by no more than the wanted growth.
 
 use alloc::collections::VecDeque;
 
 use troupe_protocol::StepId;
 
 use crate::event::Timestamp;
-
-/// One in so many steps that streams wait for may be filled up to the budget.
-const FULL_EVERY: u32 = 32;
 
 /// One in so many has no prompts, so that what it takes without them stays known.
 const MEASURE_EVERY: u32 = 32;
@@ -41,8 +37,7 @@ pub(crate) struct Pace {
     prompt_token: Option<u64>,
     /// The fewest prompt tokens beside streams: prompts get on, whatever the estimates say.
     least: u32,
-    /// Steps with streams since one was full, and since one had no prompts.
-    since_full: u32,
+    /// Steps with streams since one had no prompts.
     since_measured: u32,
 }
 
@@ -65,20 +60,20 @@ impl Pace {
             last_done: Timestamp::default(),
             decode: [None; CLASSES],
             prompt_token: None,
-            since_full: FULL_EVERY,
-            since_measured: 0,
+            // The second step tells what the first was measured by.
+            since_measured: MEASURE_EVERY - 1,
         }
     }
 
     /// The most prompt tokens beside so many rows that generate.
     pub(crate) fn prompt_tokens(&self, decode_rows: u32) -> u32 {
-        if decode_rows == 0 || self.since_full >= FULL_EVERY {
+        if decode_rows == 0 {
             return u32::MAX;
         }
-        match self.decode[class(decode_rows)] {
-            Some(decode) if self.since_measured < MEASURE_EVERY => self.paced(decode),
-            Some(_) | None => 0,
+        if self.since_measured >= MEASURE_EVERY {
+            return 0;
         }
+        self.decode[class(decode_rows)].map_or(TRIAL, |decode| self.paced(decode))
     }
 
     /// Prompt tokens that make a step of `decode` microseconds as long as it may be.
@@ -96,8 +91,6 @@ impl Pace {
         if step.decode_rows == 0 {
             return;
         }
-        let paced = self.decode[class(step.decode_rows)].map_or(TRIAL, |decode| self.paced(decode));
-        self.since_full = if step.prompt_tokens > paced { 0 } else { self.since_full.saturating_add(1) };
         self.since_measured = if step.prompt_tokens == 0 { 0 } else { self.since_measured.saturating_add(1) };
     }
 
@@ -143,7 +136,7 @@ fn learn(estimate: &mut Option<u64>, seen: u64, inertia: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALWAYS_ALLOWED, FULL_EVERY, Pace, Submitted, TRIAL};
+    use super::{ALWAYS_ALLOWED, Pace, Submitted, TRIAL};
     use crate::event::Timestamp;
     use troupe_protocol::StepId;
 
@@ -167,9 +160,7 @@ mod tests {
         let mut pace = Pace::new(50, 256);
         // Eight rows of 10 ms take 80 ms: 40 ms are left for prompts, of 2 ms a token.
         let tokens = steps(&mut pace, 200, 8, (10_000, 2_000), 256);
-        assert_eq!(tokens.iter().max(), Some(&256), "a full step now and then");
-        let (full, paced): (Vec<u32>, Vec<u32>) = tokens[20..].iter().partition(|&&tokens| tokens == 256);
-        assert!(full.len() <= 180 / FULL_EVERY as usize + 1, "{} full steps", full.len());
+        let paced = &tokens[20..];
         assert!(paced.iter().all(|tokens| (0..=21).contains(tokens)), "{paced:?}");
         assert!(paced.iter().filter(|&&tokens| tokens >= 19).count() > paced.len() * 9 / 10, "{paced:?}");
     }
@@ -208,10 +199,8 @@ mod tests {
     #[test]
     fn what_is_not_known_is_tried() {
         let mut pace = Pace::new(100, 256);
-        pace.since_full = 0;
         assert_eq!(pace.prompt_tokens(0), u32::MAX, "nobody waits");
-        assert_eq!(pace.prompt_tokens(8), 0, "a step without prompts is to be seen first");
-        steps(&mut pace, 1, 8, (5_000, 1_000), 0);
-        assert_eq!(pace.prompt_tokens(8), TRIAL);
+        assert_eq!(steps(&mut pace, 3, 8, (5_000, 1_000), 64), [TRIAL, 0, TRIAL]);
+        assert_ne!(pace.prompt_tokens(8), TRIAL, "it is known now");
     }
 }

@@ -49,8 +49,8 @@ fn c121_a_long_prompt_advances_beside_decoding_rows_and_never_stops_them() {
     world.submit();
     world.finish();
     world.arrive(sequence(4, 40, 5));
-    // 13 tokens of the budget are left for the prompt: four steps.
-    for _ in 0..4 {
+    // 13 tokens of the budget are left for the prompt: four steps, and one without it, so that it is known what such take.
+    for _ in 0..5 {
         world.submit();
         assert_eq!(world.gpu.in_flight.back().unwrap().rows.iter().filter(|r| r.sequence.0 < 4).count(), 3);
         world.finish();
