@@ -1,17 +1,36 @@
 //! From the queues into the running list.
 
-use troupe_protocol::SequenceId;
+use alloc::collections::BTreeMap;
+use core::cell::RefCell;
+
+use troupe_protocol::{SequenceId, TenantId};
 
 use crate::blocks::Found;
 use crate::event::{Effect, Effects, Timestamp};
 use crate::sequence::{Phase, Progress, Residence, Sequence};
-use crate::tenants::{PRECISION, Price};
+use crate::tenants::{PRECISION, Price, Tenant};
 use crate::{CacheShare, Preemption, Scheduler};
 
 impl Scheduler {
     /// Moves sequences into `running` while there is a place for the next. Nobody overtakes one that waits for blocks.
     pub(crate) fn admit(&mut self, now: Timestamp, effects: &mut Effects) {
-        while self.tenants.num_waiting() > 0 && self.admit_next(now, effects) {}
+        let mut survey = Survey::default();
+        while self.tenants.num_waiting() > 0 && self.may_make_place() {
+            if !self.admit_next(now, &mut survey, effects) {
+                return;
+            }
+        }
+    }
+
+    /// Whether a slot is free, or somebody could have to give one up: most steps end the admission here.
+    fn may_make_place(&self) -> bool {
+        let slots = self.limits.max_num_seqs;
+        let below_its_share = |(id, tenant): (TenantId, &Tenant)| {
+            tenant.num_waiting() > 0 && tenant.num_running < self.tenants.fair_slots(id, slots)
+        };
+        !self.free_slots.is_empty()
+            || self.config.preemption == Preemption::ForShares && self.tenants.iter().any(below_its_share)
+            || self.stalled().is_some()
     }
 
     /// Service that a tenant may be ahead of another for the sake of cached prefixes: a step of prompts.
@@ -19,18 +38,18 @@ impl Scheduler {
         u64::from(self.limits.max_num_batched_tokens) * Price::Prefill.units() * PRECISION
     }
 
-    fn admit_next(&mut self, now: Timestamp, effects: &mut Effects) -> bool {
+    fn admit_next(&mut self, now: Timestamp, survey: &mut Survey, effects: &mut Effects) -> bool {
         // One that waits for its client, or for its last tokens to be read, is passed over.
         let can_go_on = |id: SequenceId| {
             let sequence = &self.sequences[&id];
             sequence.unread == 0 && sequence.may_sample()
         };
-        let prefix = |id: SequenceId| self.cached(&self.sequences[&id]).total;
+        let prefix = |id: SequenceId| {
+            let find = || self.cached(&self.sequences[&id]).total;
+            *survey.prefixes.borrow_mut().entry(id).or_insert_with(find)
+        };
         let Some(next) = self.tenants.next(now, self.quantum(), can_go_on, prefix) else { return false };
-        if !self.make_place(next.id, effects) {
-            return false;
-        }
-        let found = self.cached(&self.sequences[&next.id]).total;
+        let Some(found) = self.make_place(next.id, survey, effects) else { return false };
         let Some(slot) = self.free_slots.pop() else { return false };
         self.tenants.start(next);
         self.running.push(next.id);
@@ -59,6 +78,7 @@ impl Scheduler {
             self.tenants.charge(next.tenant, Price::Cached, cached_tokens);
             effects.push(Effect::Started { sequence: next.id, queue_time, cached_tokens });
         }
+        survey.promised_blocks = survey.promised_blocks.map(|sum| sum + self.missing_blocks(next.id));
         true
     }
 
@@ -72,25 +92,29 @@ impl Scheduler {
         }
     }
 
-    /// Whether a slot and blocks for all known tokens of `id` and one more are there, beside those that running prompts
-    /// have yet to take. Sequences that wait for their clients give up theirs if need be, and so do the newest of a tenant
+    /// Sees that a slot and blocks for all known tokens of `id` and one more are there, beside those that running prompts
+    /// have yet to take, and answers how many of them the cache holds. Sequences that wait for their clients give up theirs if need be, and so do the newest of a tenant
     /// that has more than its share, if this one's has less. Room for the whole sequence is wanted, so that a prompt is
     /// not admitted just to be preempted in the middle.
-    fn make_place(&mut self, id: SequenceId, effects: &mut Effects) -> bool {
+    fn make_place(&mut self, id: SequenceId, survey: &mut Survey, effects: &mut Effects) -> Option<u32> {
         loop {
+            let promised = *survey.promised_blocks.get_or_insert_with(|| self.promised_blocks());
             let sequence = &self.sequences[&id];
             let found = self.cached(sequence);
             let own = self.limits.blocks_for(sequence.num_known_tokens() + 1) - found.total;
             // Cached blocks that it takes are no longer there for others.
-            let wanted = own + found.taken() + self.promised_blocks();
+            let wanted = own + found.taken() + promised;
             if !self.free_slots.is_empty() && wanted <= self.blocks.available() {
-                return true;
+                return Some(found.total);
             }
             // What is given up now comes back when the steps in flight are done.
             if !self.free_slots.is_empty() && wanted <= self.blocks.available() + self.blocks.quarantined() {
-                return false;
+                return None;
             }
-            let Some(victim) = self.stalled().or_else(|| self.over_its_share(id)) else { return false };
+            let stalled = if survey.nobody_stalled { None } else { self.stalled() };
+            survey.nobody_stalled = stalled.is_none();
+            let victim = stalled.or_else(|| self.over_its_share(id))?;
+            survey.promised_blocks = Some(promised - self.missing_blocks(victim));
             self.preempt(victim, effects);
         }
     }
@@ -120,11 +144,23 @@ impl Scheduler {
 
     /// Blocks that running sequences need for tokens they have, and do not hold yet.
     fn promised_blocks(&self) -> u32 {
-        let missing = |sequence: &Sequence| {
-            let Some(residence) = sequence.residence() else { return 0 };
-            let needed = self.limits.blocks_for(sequence.num_known_tokens() + 1);
-            needed.saturating_sub(residence.blocks.len() as u32)
-        };
-        self.running.iter().map(|id| missing(&self.sequences[id])).sum()
+        self.running.iter().map(|&id| self.missing_blocks(id)).sum()
     }
+
+    fn missing_blocks(&self, id: SequenceId) -> u32 {
+        let sequence = &self.sequences[&id];
+        let Some(residence) = sequence.residence() else { return 0 };
+        let needed = self.limits.blocks_for(sequence.num_known_tokens() + 1);
+        needed.saturating_sub(residence.blocks.len() as u32)
+    }
+}
+
+/// What was looked up for one step, so that it is not looked up for each that is admitted.
+#[derive(Default)]
+struct Survey {
+    /// Cached blocks of those who could be next. Only who goes first depends on them.
+    prefixes: RefCell<BTreeMap<SequenceId, u32>>,
+    /// See [`Scheduler::promised_blocks`].
+    promised_blocks: Option<u32>,
+    nobody_stalled: bool,
 }

@@ -8,7 +8,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use troupe_protocol::{Binding, Row, RowOutput, RowTokens, SequenceId, StepId, StepPlan};
+use troupe_protocol::{Binding, Row, RowOutput, RowTokens, SequenceId, StepId, StepPlan, TenantId};
 
 use crate::event::{Effects, Timestamp};
 use crate::pace::Submitted;
@@ -28,9 +28,22 @@ struct Draft {
     in_flight: Vec<InFlightRow>,
 }
 
+/// A running sequence with more than one token to compute.
+struct Prompt {
+    id: SequenceId,
+    tenant: TenantId,
+    wanted: u32,
+}
+
 impl Draft {
-    fn new(step: StepId, budget: u32) -> Self {
-        Self { step, budget, bindings: Vec::new(), rows: Vec::new(), in_flight: Vec::new() }
+    fn new(step: StepId, budget: u32, num_running: usize) -> Self {
+        Self {
+            step,
+            budget,
+            bindings: Vec::new(),
+            rows: Vec::with_capacity(num_running),
+            in_flight: Vec::with_capacity(num_running),
+        }
     }
 }
 
@@ -42,14 +55,13 @@ impl Scheduler {
         }
         self.admit(now, effects);
         let budget = self.limits.max_num_batched_tokens;
-        let mut draft = Draft::new(self.next_step, budget);
-        for id in self.running.clone() {
-            if self.wanted_tokens(id) == 1 {
-                self.add_row(id, 1, &mut draft, effects);
-            }
+        let mut draft = Draft::new(self.next_step, budget, self.running.len());
+        let (streams, prompts) = self.wanted_rows();
+        for id in streams {
+            self.add_row(id, 1, &mut draft, effects);
         }
         let (decode_rows, left) = (draft.rows.len() as u32, draft.budget);
-        self.add_prompts(&mut draft, effects);
+        self.add_prompts(prompts, &mut draft, effects);
         if draft.rows.is_empty() {
             return None;
         }
@@ -65,7 +77,7 @@ impl Scheduler {
         if !may_submit || !self.blocks.save_cached(FLUSHED_BLOCKS) {
             return None;
         }
-        Some(self.submit(Draft::new(self.next_step, 0)))
+        Some(self.submit(Draft::new(self.next_step, 0, 0)))
     }
 
     fn submit(&mut self, draft: Draft) -> StepPlan {
@@ -76,9 +88,18 @@ impl Scheduler {
         StepPlan { step, saves, loads, bindings, rows }
     }
 
-    /// Tokens that a running sequence could have computed, were there no budget.
-    fn wanted_tokens(&self, id: SequenceId) -> u32 {
-        self.sequences[&id].next_row(u32::MAX).map_or(0, |row| row.count())
+    /// Running sequences that could have a row of one token, and those that could have more, oldest start first.
+    fn wanted_rows(&self) -> (Vec<SequenceId>, Vec<Prompt>) {
+        let (mut streams, mut prompts) = (Vec::with_capacity(self.running.len()), Vec::new());
+        for &id in &self.running {
+            let sequence = &self.sequences[&id];
+            match sequence.next_row(u32::MAX).map_or(0, |row| row.count()) {
+                0 => {}
+                1 => streams.push(id),
+                wanted => prompts.push(Prompt { id, tenant: sequence.request.tenant, wanted }),
+            }
+        }
+        (streams, prompts)
     }
 
     /// Whether a sequence has a row in the step that is being made.
@@ -86,22 +107,19 @@ impl Scheduler {
         self.sequences[&id].residence().is_some_and(|residence| residence.last_step == Some(draft.step))
     }
 
-    /// Divides what is left of the budget among the sequences that have no row yet: those of the least served tenant
-    /// first, and of one tenant those that started first.
+    /// Divides what is left of the budget among prompts: those of the least served tenant first, and of one tenant those
+    /// that started first.
     ///
     /// Streams are spared by the pace, but not at the cost of a tenant that was served less than all of theirs.
-    fn add_prompts(&mut self, draft: &mut Draft, effects: &mut Effects) {
-        let mut prompts: Vec<(u64, u32, SequenceId)> = Vec::new();
-        for &id in &self.running {
-            let wanted = self.wanted_tokens(id);
-            if wanted > 0 && !self.is_in(draft, id) {
-                prompts.push((self.tenants.service(self.sequences[&id].request.tenant), wanted, id));
-            }
+    fn add_prompts(&mut self, mut prompts: Vec<Prompt>, draft: &mut Draft, effects: &mut Effects) {
+        if prompts.is_empty() {
+            return;
         }
-        prompts.sort_by_key(|&(service, _, _)| service);
-        let streams = draft.in_flight.iter().map(|row| self.tenants.service(row.tenant)).min();
-        let num_first =
-            prompts.partition_point(|&(service, _, _)| streams.is_some_and(|streams| service < streams));
+        let service = |tenant: TenantId| self.tenants.service(tenant);
+        prompts.sort_by_key(|prompt| service(prompt.tenant));
+        let streams = draft.in_flight.iter().map(|row| service(row.tenant)).min();
+        let had_less = |tenant: TenantId| streams.is_some_and(|streams| service(tenant) < streams);
+        let num_first = prompts.partition_point(|prompt| had_less(prompt.tenant));
         let paced = self.pace.prompt_tokens(draft.rows.len() as u32);
         let before = draft.budget;
         let (first, others) = prompts.split_at(num_first);
@@ -111,16 +129,10 @@ impl Scheduler {
     }
 
     /// Divides `tokens` among prompts.
-    fn share(
-        &mut self,
-        tokens: u32,
-        prompts: &[(u64, u32, SequenceId)],
-        draft: &mut Draft,
-        effects: &mut Effects,
-    ) {
-        let wanted: Vec<u32> = prompts.iter().map(|&(_, wanted, _)| wanted).collect();
-        for (&(_, _, id), tokens) in prompts.iter().zip(divide(tokens, &wanted)) {
-            self.add_row(id, tokens, draft, effects);
+    fn share(&mut self, tokens: u32, prompts: &[Prompt], draft: &mut Draft, effects: &mut Effects) {
+        let wanted: Vec<u32> = prompts.iter().map(|prompt| prompt.wanted).collect();
+        for (prompt, tokens) in prompts.iter().zip(divide(tokens, &wanted)) {
+            self.add_row(prompt.id, tokens, draft, effects);
         }
     }
 
@@ -130,10 +142,12 @@ impl Scheduler {
         if tokens == 0 {
             return;
         }
+        let sequence = &self.sequences[&id];
         // An earlier row of this draft may have preempted it.
-        let Some(next) = self.sequences[&id].next_row(tokens) else { return };
+        let (Some(next), Some(residence)) = (sequence.next_row(tokens), sequence.residence()) else { return };
         let (start, end) = (next.start, next.start + next.count());
-        if !self.make_room(id, end, draft, effects) {
+        let has_room = self.limits.blocks_for(end) as usize <= residence.blocks.len();
+        if !has_room && !self.make_room(id, end, draft, effects) {
             return;
         }
         let Some(sequence) = self.sequences.get_mut(&id) else { return };
@@ -155,7 +169,7 @@ impl Scheduler {
         if is_first {
             draft.bindings.push(sequence.binding(slot));
         }
-        for (price, count) in charges {
+        for (price, count) in charges.into_iter().filter(|&(_, count)| count > 0) {
             self.tenants.charge(tenant, price, count);
         }
         let decodes = charges.iter().any(|&(price, count)| price == Price::Decode && count > 0);

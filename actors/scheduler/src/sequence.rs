@@ -205,8 +205,12 @@ impl Sequence {
 
     /// Ids of `count` known tokens from `start` on.
     pub(crate) fn known_tokens(&self, start: u32, count: u32) -> RowTokens {
-        let all = self.request.prompt.iter().chain(&self.generated);
-        RowTokens::Prompt(all.skip(start as usize).take(count as usize).copied().collect())
+        let (prompt, first, end) = (&self.request.prompt, start as usize, (start + count) as usize);
+        let mut tokens = Vec::with_capacity(count as usize);
+        tokens.extend_from_slice(&prompt[first.min(prompt.len())..end.min(prompt.len())]);
+        let beyond = |at: usize| at.saturating_sub(prompt.len());
+        tokens.extend_from_slice(&self.generated[beyond(first)..beyond(end)]);
+        RowTokens::Prompt(tokens)
     }
 
     pub(crate) fn binding(&self, slot: SlotId) -> Binding {
