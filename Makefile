@@ -11,11 +11,11 @@ SEEDS ?= 1000
 # Tests that start Python start this one, with .deps/test/python in its path.
 export PYTHON
 
-.PHONY: help serve build test sim lint fmt bench bench-peers dist deps models test-deps lint-deps dist-deps deps-cuda
+.PHONY: help serve build test sim lint fmt bench bench-peers bench-tenants dist deps models test-deps lint-deps dist-deps deps-cuda
 .DEFAULT_GOAL := help
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: models build ## serve the default model on 127.0.0.1:8080 (ARGS="--port 9000" passes flags, MODEL= another model)
 	target/release/troupe serve --model $(MODEL) $(ARGS)
@@ -43,6 +43,9 @@ bench: build models ## start a server, measure it, stop it (ARGS= flags of `trou
 
 bench-peers: build models ## measure beside llama.cpp and mlx-lm, which it fetches and builds (ARGS=--quick: one round)
 	$(PYTHON) scripts/bench-peers --model $(MODEL) $(ARGS)
+
+bench-tenants: build models ## measure what tenants do to each other on a real server (ARGS= flags of the script)
+	$(PYTHON) scripts/bench-tenants --model $(MODEL) $(ARGS)
 
 dist: build dist-deps ## a relocatable dist/troupe-VERSION-OS-ARCH.tar.gz
 	$(PYTHON) scripts/dist.py

@@ -1,6 +1,7 @@
 //! Where a step's time goes on the CPU: `cargo bench -p troupe-gpu --bench step [-- PATH]`, by default of the model that
 //! `make models` fetches. For each kind of step the time of one, and the share of each kernel; what is left over is
-//! MLX's own operations, the way from one node to the next, and waiting.
+//! MLX's own operations, the way from one node to the next, and waiting. Then what prompt tokens add to the steps of eight
+//! streams, which is what the scheduler paces prompts by.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -16,7 +17,7 @@ const STEPS: u32 = 64;
 const CHUNK: usize = 256;
 
 fn main() {
-    let mut request = LoadRequest { max_num_seqs: Some(8), ..support::default_model() };
+    let mut request = LoadRequest { max_num_seqs: Some(9), ..support::default_model() };
     if let Some(path) = std::env::args().skip(1).find(|argument| Path::new(argument).exists()) {
         request.path = path;
     }
@@ -27,6 +28,10 @@ fn main() {
     }
     decode(&mut driver, 8, 128);
     prefill(&mut driver, 512);
+    println!();
+    for chunk in [0, 8, 16, 32, 64, 128, 248] {
+        mixed(&mut driver, 8, chunk);
+    }
 }
 
 fn prompt(length: usize, seed: usize) -> Vec<u32> {
@@ -76,6 +81,35 @@ fn prefill(driver: &mut Driver, length: usize) {
         length as f64 / time.as_secs_f64()
     );
     report(time, steps, &kernels);
+}
+
+/// Steps of a token of each stream, and of `chunk` tokens of the first 512 of a prompt.
+fn mixed(driver: &mut Driver, streams: usize, chunk: usize) {
+    let steps = if chunk == 0 { 32 } else { 512 / chunk };
+    let mut sequences: Vec<Sequence> = (0..=streams)
+        .map(|stream| {
+            let (context, length) = if stream == 0 { (512, 513) } else { (128, 256) };
+            driver.sequence(&prompt(context, stream), SamplingParams::greedy(), length)
+        })
+        .collect();
+    for sequence in &mut sequences[1..] {
+        driver.generate(sequence, CHUNK, 1);
+    }
+    let start = Instant::now();
+    for step in 0..steps {
+        let feed = |stream| if stream == 0 { Feed::Known(chunk) } else { Feed::Sampled };
+        let first = usize::from(chunk == 0);
+        let rows = sequences.iter_mut().enumerate().skip(first);
+        let mut rows: Vec<_> = rows.map(|(stream, sequence)| (sequence, feed(stream))).collect();
+        driver.submit(&mut rows);
+        if step > 0 {
+            driver.finish();
+        }
+    }
+    driver.finish();
+    let millis = start.elapsed().as_secs_f64() * 1e3 / steps as f64;
+    println!("{streams} streams at context 128, {chunk:>3} tokens of a prompt: {millis:>6.1} ms a step");
+    sequences.into_iter().for_each(|sequence| driver.release(sequence));
 }
 
 /// Time and kernels of `run`, which is run twice: first without the profile, which gives the time.

@@ -22,9 +22,10 @@ def dot(x, y, style):
     return '<circle cx="%.1f" cy="%.1f" r="2.6" fill="none" stroke="%s"/>' % (x, y, color)
 
 
-def dots(title, names, panels, x_label, y_label, powers):
-    """Panels one below the other, each (title, series); a series is pairs of seconds and seconds. Axes are the same in
-    all; the vertical one goes from and to these powers of ten."""
+def dots(title, names, panels, labels, powers):
+    """Panels one below the other, each (title, series); a series is pairs of places on the axes that `labels`
+    names. Axes are the same in all; the vertical one goes from and to these powers of ten."""
+    x_label, y_label = labels
     height = TOP + len(panels) * (PANEL + GAP)
     latest = max(x for _, series in panels for points in series for x, _ in points)
     distance = next(step for step in (0.5, 1, 2, 5, 10, 20, 60) if latest / step <= 12)
@@ -37,7 +38,7 @@ def dots(title, names, panels, x_label, y_label, powers):
         '<rect width="100%" height="100%" fill="#ffffff"/>',
     ]
     for style, name in enumerate(names):
-        parts += [dot(LEFT + 10 + 240 * style, 17, style), text(LEFT + 22 + 240 * style, 21.5, "start", name)]
+        parts += [dot(LEFT + 10 + 310 * style, 17, style), text(LEFT + 22 + 310 * style, 21.5, "start", name)]
     for number, (label, series) in enumerate(panels):
         top = TOP + number * (PANEL + GAP)
         low, high = powers

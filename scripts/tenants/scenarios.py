@@ -17,7 +17,7 @@ AHEAD_S = 1.0
 
 STREAMS, STREAM_TOKENS = 8, 1500
 LONG_TOKENS = 6000
-BEFORE_S = 4.0
+BEFORE_S, AFTER_S = 4.0, 2.0
 
 TURNS = 10
 WORDS = (
@@ -77,7 +77,7 @@ def flood(flooding, other):
     served = others(other, begin + AHEAD_S)
     flooded = finished(started)
     end = max(stream.times[-1] for stream in flooded)
-    beside = [stream for stream in served if stream.times[0] < end]
+    beside = [stream for stream in served if stream.sent < end]
     points = lambda streams: [(stream.sent - begin, stream.ttft()) for stream in streams]
     gaps = [gap for stream in flooded for gap in stream.gaps()]
     return {"flood": points(flooded), "others": points(beside), "step": percentile(gaps, 50), "lasted": end - begin}
@@ -109,10 +109,12 @@ def long_prompt(client, seed):
     end = beside.times[0]
     if any(stream.times[-1] < end - 2 for stream in streams):
         raise Failure("a stream came to its end before the long prompt's first token")
+    time.sleep(AFTER_S)
     for stream in streams:
         stream.stopped = True
     for _, thread in started:
         thread.join()
+    one = [at for at in streams[0].times if at >= begin]
     gaps = lambda begin, end: [gap for stream in streams for gap in stream.gaps(begin, end)]
     before, during = gaps(begin, beside.sent), gaps(beside.sent, end)
     return {
@@ -123,6 +125,9 @@ def long_prompt(client, seed):
         "during_p50": percentile(during, 50),
         "during_p95": percentile(during, 95),
         "during_max": max(during),
+        # When the prompt was sent and had its first token, and each gap of one stream, in seconds of this measurement.
+        "prompt": (beside.sent - begin, end - begin),
+        "gaps": [(later - begin, later - earlier) for earlier, later in zip(one, one[1:])],
     }
 
 
