@@ -7,11 +7,12 @@ MODEL ?= models/SmolLM2-135M-Instruct.Q4_1.gguf
 TEST_PROFILE ?= dev
 ARGS ?=
 SEEDS ?= 1000
+SECONDS ?= 60
 
 # Tests that start Python start this one, with .deps/test/python in its path.
 export PYTHON
 
-.PHONY: help serve build test sim lint fmt bench bench-peers bench-tenants dist deps models test-deps lint-deps dist-deps deps-cuda
+.PHONY: help serve build test fuzz sim lint fmt bench bench-peers bench-tenants dist deps models test-deps lint-deps dist-deps deps-cuda
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -25,6 +26,9 @@ build: deps ## build target/release/troupe
 
 test: deps models test-deps ## run every test (TEST_PROFILE= another cargo profile)
 	scripts/run-tests $(TEST_PROFILE)
+
+fuzz: deps ## fuzz what reads the bytes of strangers (SECONDS= for each target)
+	scripts/fuzz $(SECONDS)
 
 sim: ## run the scheduler's core through simulated workloads (SEEDS= how many)
 	cargo run --release --locked -p troupe-sim -- $(SEEDS)
@@ -56,8 +60,8 @@ deps: ## fetch MLX, OpenBLAS, CMake and Ninja into .deps/
 models: ## fetch the default model into models/
 	@$(FETCH) models
 
-test-deps: ## fetch what the tests compare against: chat templates, Python packages
-	@$(FETCH) test
+test-deps: ## fetch what the tests compare against: chat templates, Python packages, clients
+	@$(FETCH) test clients
 
 lint-deps:
 	@$(FETCH) lint

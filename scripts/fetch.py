@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Fetches what the build and the tests stand on: pinned, verified, unpacked in one atomic step.
 
-    scripts/fetch.py GROUP...     fetch groups: deps, models, lint, dist, test, cuda, peers
+    scripts/fetch.py GROUP...     fetch groups: deps, models, lint, dist, test, clients, cuda, peers
     scripts/fetch.py --relock     write files, sizes and hashes anew for the versions in deps.lock
 
-Single files are pinned in scripts/deps.lock; sets of Python packages, in scripts/GROUP-requirements.txt.
+Single files are pinned in scripts/deps.lock; sets of Python packages, in scripts/SET-requirements.txt; packages for
+Node, in tests/clients/npm/package-lock.json.
 
-Files come through pip, so its configuration (index, proxies, certificates) is the user's own. A file that stands
-in the folder TROUPE_WHEELS is used instead of a download. Nothing that is fetched here is ever executed here.
+Files come through pip and npm, so their configuration (index, proxies, certificates) is the user's own. A file that
+stands in the folder TROUPE_WHEELS is used instead of a download by pip. Nothing that is fetched here is ever executed
+here.
 """
 
 import argparse
@@ -30,12 +32,21 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "scripts" / "deps.lock"
 DEPS = ROOT / ".deps"
 
-# Group -> where its requirements are installed, and what to call them.
+# Set -> its group, where its requirements are installed, and what to call them.
 PYTHON_SETS = {
-    "test": (DEPS / "test" / "python", "the Python packages of the tests"),
-    "cuda": (DEPS / "mlx-cuda", "MLX for CUDA and NVIDIA's libraries (3 GB unpacked)"),
-    "peers": (DEPS / "peers" / "python", "mlx-lm and MLX for the comparison of servers"),
+    "test": ("test", DEPS / "test" / "python", "the Python packages of the tests"),
+    "clients": ("clients", DEPS / "test" / "clients", "the clients of the tests"),
+    "llama-index": ("clients", DEPS / "test" / "llama-index", "llama-index"),
+    "cuda": ("cuda", DEPS / "mlx-cuda", "MLX for CUDA and NVIDIA's libraries (3 GB unpacked)"),
+    "peers": ("peers", DEPS / "peers" / "python", "mlx-lm and MLX for the comparison of servers"),
 }
+
+# The manifest and lock of the packages for Node, and where they are installed with group "clients".
+NODE_SET = ROOT / "tests" / "clients" / "npm"
+NODE_TARGET = DEPS / "test" / "npm"
+
+# The build backends that the source archives in deps.lock name, each with a module `build`.
+BUILD_BACKENDS = ("hatchling", "scikit_build_core")
 
 # The tags under which a wheel may be published for a platform of ours; only --relock needs to guess them.
 PLATFORM_TAGS = {
@@ -177,20 +188,22 @@ def download(name, version, tags, folder):
 def metadata_only_backend(name, version, folder):
     """pip insists on a source archive's metadata, and would run its build to learn name and version. This stands in
     for the build: it answers those two, so that nothing is compiled and no code of the archive runs."""
-    backend = folder / "backend" / "scikit_build_core"
-    backend.mkdir(parents=True)
-    (backend / "__init__.py").touch()
-    (backend / "build.py").write_text(
-        "import pathlib\n"
-        "def get_requires_for_build_wheel(settings=None):\n"
-        "    return []\n"
-        "def prepare_metadata_for_build_wheel(folder, settings=None):\n"
-        "    info = pathlib.Path(folder) / '%s-%s.dist-info'\n"
-        "    info.mkdir()\n"
-        "    (info / 'METADATA').write_text('Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n')\n"
-        "    return info.name\n" % (name.replace("-", "_"), version, name, version)
-    )
-    return backend.parent
+    backend = folder / "backend"
+    for name_of_backend in BUILD_BACKENDS:
+        module = backend / name_of_backend
+        module.mkdir(parents=True)
+        (module / "__init__.py").touch()
+        (module / "build.py").write_text(
+            "import pathlib\n"
+            "def get_requires_for_build_wheel(settings=None):\n"
+            "    return []\n"
+            "def prepare_metadata_for_build_wheel(folder, settings=None):\n"
+            "    info = pathlib.Path(folder) / '%s-%s.dist-info'\n"
+            "    info.mkdir()\n"
+            "    (info / 'METADATA').write_text('Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n')\n"
+            "    return info.name\n" % (name.replace("-", "_"), version, name, version)
+        )
+    return backend
 
 
 def run_pip(command, environment, what):
@@ -293,11 +306,11 @@ def copy(reader, path):
 # ---------------------------------------------------------------- sets of Python packages
 
 
-def fetch_python_set(group):
-    """Installs a group's requirements into a folder of their own, for PYTHONPATH or a library path."""
-    target, what = PYTHON_SETS[group]
-    requirements = ROOT / "scripts" / (group + "-requirements.txt")
-    stamp = DEPS / ".stamps" / (group + "-requirements")
+def fetch_python_set(name):
+    """Installs a set's requirements into a folder of their own, for PYTHONPATH or a library path."""
+    _, target, what = PYTHON_SETS[name]
+    requirements = ROOT / "scripts" / (name + "-requirements.txt")
+    stamp = DEPS / ".stamps" / (name + "-requirements")
     key = "%s %s\n" % (sha256(requirements), platform.python_version())
     if stamp.is_file() and stamp.read_text() == key and target.is_dir():
         return
@@ -314,6 +327,33 @@ def fetch_python_set(group):
         command += ["--find-links", os.environ["TROUPE_WHEELS"]]
     run_pip(command, dict(os.environ), "what %s lists" % requirements.relative_to(ROOT))
     replace(staged, target)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(key)
+
+
+# ---------------------------------------------------------------- packages for Node
+
+
+def fetch_node_set():
+    """Installs what the lock of tests/clients/npm names; npm compares each package with the hash that stands there."""
+    stamp = DEPS / ".stamps" / "npm"
+    key = "%s\n" % sha256(NODE_SET / "package-lock.json")
+    if stamp.is_file() and stamp.read_text() == key and NODE_TARGET.is_dir():
+        return
+    for tool in ["node", "npm"]:
+        if shutil.which(tool) is None:
+            raise FetchError("the tests run clients for Node, version 20 or newer, and there is no %s here" % tool)
+    print("fetching the clients of the tests for Node", flush=True)
+    stamp.unlink(missing_ok=True)
+    staged = staging_path(NODE_TARGET)
+    discard(staged)
+    shutil.copytree(NODE_SET, staged, ignore=shutil.ignore_patterns("node_modules"))
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"]
+    result = subprocess.run(command, cwd=staged, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if result.returncode != 0:
+        errors = [line for line in lines(result.stdout) if "ERR" in line or "error" in line]
+        raise FetchError("npm could not fetch what tests/clients/npm lists: %s" % "; ".join(errors[:3]))
+    replace(staged, NODE_TARGET)
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(key)
 
@@ -358,12 +398,14 @@ def only_one():
 
 def main():
     parser = argparse.ArgumentParser(description="fetch what the build and the tests stand on")
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help="deps, models, lint, dist, test, cuda or peers")
+    names = "deps, models, lint, dist, test, clients, cuda or peers"
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=names)
     parser.add_argument("--relock", action="store_true", help="write files, sizes and hashes of deps.lock anew")
     arguments = parser.parse_args()
     here = this_platform()
     packages = read_lock(here)
-    unknown = set(arguments.groups) - {package.group for package in packages} - set(PYTHON_SETS)
+    python_groups = {group for group, _, _ in PYTHON_SETS.values()}
+    unknown = set(arguments.groups) - {package.group for package in packages} - python_groups
     if unknown:
         parser.error("no such group: %s" % ", ".join(sorted(unknown)))
     with only_one():
@@ -372,9 +414,11 @@ def main():
         for package in packages:
             if package.group in arguments.groups:
                 fetch(package, here)
-        for group in PYTHON_SETS:
+        for name, (group, _, _) in PYTHON_SETS.items():
             if group in arguments.groups:
-                fetch_python_set(group)
+                fetch_python_set(name)
+        if "clients" in arguments.groups:
+            fetch_node_set()
 
 
 if __name__ == "__main__":

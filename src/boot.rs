@@ -10,8 +10,11 @@ use anyhow::{Context as _, Result, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use troupe_actors::executor::{EventSink, ExecutorHandle};
+use troupe_actors::guide::Vocabulary;
 use troupe_actors::metrics;
 use troupe_actors::model_card::ModelCard;
+use troupe_actors::output_syntax::OutputSyntax;
+use troupe_actors::response_store::{ResponseStore, StoreOptions};
 use troupe_actors::scheduler::{CacheShare, Config as SchedulerBounds, SchedulerActor, SchedulerCommand};
 use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_actors::template::ChatTemplate;
@@ -19,7 +22,7 @@ use troupe_actors::tokenizer::Tokenizer;
 use troupe_actors::tokenizer_pool::TokenizerPool;
 use troupe_config::{
     CacheConfig, CacheShare as Share, Config, CpuActivations, CpuAffinity, CpuConfig, Device,
-    KvCacheDtype as KvDtype, Weights,
+    KvCacheDtype as KvDtype, ResponsesConfig, Weights,
 };
 use troupe_gpu::Executor;
 use troupe_model_files::{GenerationDefaults, ModelFiles};
@@ -68,6 +71,7 @@ async fn serve_on(
         inspect: company.scheduler.clone().recipient(),
         tenants: tenancy.subscribe(),
         served: Arc::new(OnceLock::new()),
+        responses: ResponseStore::start(store_options(&config.responses)).context("responses.dir")?,
         metrics,
         active: watch::Sender::new(0),
         body_limit: usize::try_from(config.server.max_body_bytes)?,
@@ -128,6 +132,7 @@ async fn reload_at(
 struct Text {
     tokenizer: Arc<Tokenizer>,
     template: Option<Arc<ChatTemplate>>,
+    output: OutputSyntax,
     defaults: GenerationDefaults,
 }
 
@@ -140,8 +145,11 @@ impl Text {
             Some(source) => Some(Arc::new(ChatTemplate::new(source, &tokenizer.template_tokens(special))?)),
             None => None,
         };
+        let (tools, reasoning) = (&config.model.tool_format, &config.model.reasoning_format);
+        let source = template.as_ref().map(|template| template.source());
+        let output = OutputSyntax::choose(tools, reasoning, source, &tokenizer)?;
         let defaults = files.generation_defaults().clone();
-        Ok(Self { tokenizer: Arc::new(tokenizer), template, defaults })
+        Ok(Self { tokenizer: Arc::new(tokenizer), template, output, defaults })
     }
 }
 
@@ -193,7 +201,9 @@ impl Company {
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             limits: info.limits,
             tokenizer: Arc::clone(&text.tokenizer),
+            vocabulary: Arc::new(Vocabulary::new(Arc::clone(&text.tokenizer), info.limits.vocab_size)),
             template: text.template.clone(),
+            output: text.output,
             defaults: text.defaults,
         });
         let threads = config.tokenizer.threads;
@@ -299,6 +309,14 @@ fn store_request(cache: &CacheConfig) -> Result<Option<StoreRequest>> {
     Ok(Some(StoreRequest { dir: dir.transpose()?, bytes }))
 }
 
+fn store_options(responses: &ResponsesConfig) -> StoreOptions {
+    StoreOptions {
+        dir: responses.dir.clone(),
+        max_bytes: responses.bytes(),
+        max_age_s: u64::from(responses.max_age_days) * 86_400,
+    }
+}
+
 fn cpu_options(cpu: &CpuConfig) -> CpuOptions {
     CpuOptions {
         threads: cpu.threads,
@@ -318,6 +336,7 @@ fn cpu_options(cpu: &CpuConfig) -> CpuOptions {
 /// Tells whoever started the server what it serves, and how to try it.
 fn announce(info: &EngineInfo, card: &ModelCard, address: SocketAddr) {
     let (id, limits) = (&card.id, &info.limits);
+    let (tool_format, reasoning_format) = card.output.names();
     tracing::info!(
         model = id.as_str(),
         architecture = info.architecture.as_str(),
@@ -326,6 +345,8 @@ fn announce(info: &EngineInfo, card: &ModelCard, address: SocketAddr) {
         kv_mib = info.kv_bytes >> 20,
         max_model_len = limits.max_model_len,
         max_num_seqs = limits.max_num_seqs,
+        tool_format,
+        reasoning_format,
         "ready on http://{address}"
     );
     // A reader that is gone needs no advice.

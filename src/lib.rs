@@ -9,4 +9,5 @@ pub mod http;
 pub mod local;
 mod logging;
 mod progress;
+pub mod sampler_options;
 mod tenancy;

@@ -21,6 +21,7 @@ use troupe_protocol::{InvalidParameter, SamplingParams, TokenId, Usage};
 use crate::boot::Company;
 use crate::http::{Served, entropy, scored_token};
 use crate::logging::{self, LogGuard};
+use crate::sampler_options::SamplerOptions;
 
 /// How one text is to be generated. What is `None` takes the model's own default; a model without one for the
 /// temperature takes zero.
@@ -42,6 +43,8 @@ pub struct GenerateOptions {
     pub presence_penalty: Option<f32>,
     /// See [`SamplingParams::frequency_penalty`].
     pub frequency_penalty: Option<f32>,
+    /// What goes beyond these.
+    pub sampler: SamplerOptions,
     /// `None` draws one.
     pub seed: Option<u64>,
     /// Strings that end the text and are not part of it.
@@ -56,12 +59,12 @@ impl GenerateOptions {
     /// # Errors
     /// The first option out of range.
     pub fn validate(&self) -> Result<(), InvalidParameter> {
-        self.over(SamplingParams::greedy()).validate(u32::MAX)
+        self.over(SamplingParams::greedy())?.validate(u32::MAX)
     }
 
     /// The sampling parameters that come of these options and `defaults`.
-    fn over(&self, defaults: SamplingParams) -> SamplingParams {
-        SamplingParams {
+    fn over(&self, defaults: SamplingParams) -> Result<SamplingParams, InvalidParameter> {
+        self.sampler.over(SamplingParams {
             temperature: self.temperature.unwrap_or(defaults.temperature),
             top_k: self.top_k.unwrap_or(defaults.top_k),
             top_p: self.top_p.unwrap_or(defaults.top_p),
@@ -72,7 +75,7 @@ impl GenerateOptions {
             seed: self.seed.unwrap_or_else(entropy),
             logprobs: self.logprobs,
             ..defaults
-        }
+        })
     }
 }
 
@@ -137,7 +140,12 @@ impl Local {
         options: &GenerateOptions,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generated> {
-        let chat = EncodeChat { messages, ending: Ending::GenerationPrompt, variables: Map::new() };
+        let chat = EncodeChat {
+            messages,
+            tools: Vec::new(),
+            ending: Ending::GenerationPrompt,
+            variables: Map::new(),
+        };
         let prompt = self.encode(chat)?;
         self.generate(prompt, options, on_text)
     }
@@ -190,7 +198,10 @@ impl Local {
         let card = &self.served.card;
         // A person at a terminal who says nothing about randomness wants the model's best answer.
         let temperature = card.defaults.temperature.unwrap_or(0.0);
-        let sampling = options.over(SamplingParams { temperature, ..card.default_sampling() });
+        let mut sampling = options.over(SamplingParams { temperature, ..card.default_sampling() })?;
+        if let Some(dry) = &mut sampling.dry {
+            dry.breakers = options.sampler.breakers(&card.tokenizer)?;
+        }
         sampling.validate(card.limits.vocab_size)?;
         let (limit, length) = (card.limits.max_model_len, prompt.len() as u32);
         if length >= limit {
@@ -203,6 +214,8 @@ impl Local {
             max_tokens: options.max_tokens.unwrap_or(limit - length),
             stop_tokens: card.defaults.eos_token_ids.clone(),
             stop: options.stop.clone(),
+            reading: None,
+            guide: None,
             admission: Admission::default(),
         })
     }
@@ -264,12 +277,13 @@ impl Answer {
         loop {
             let next = async { tokio::time::timeout(PATIENCE, outputs.recv()).await };
             let text = match runtime.block_on(next).map(|output| output.map(|output| output.part)) {
-                Err(_) | Ok(Some(Part::Accepted(_))) => String::new(),
+                // Reasoning and calls are not told apart here: all is text.
+                Err(_) | Ok(Some(Part::Accepted(_) | Part::Reasoning(_) | Part::Call(_))) => String::new(),
                 Ok(Some(Part::Text(piece))) => {
                     self.add(&piece);
                     piece.text
                 }
-                Ok(Some(Part::End(End::Finished { reason, usage }))) => {
+                Ok(Some(Part::End(End::Finished { reason, usage, .. }))) => {
                     return Ok(self.finish(reason_name(reason), usage));
                 }
                 Ok(Some(Part::End(End::Rejected(reason)))) => return Err(reason.into()),
@@ -279,9 +293,8 @@ impl Answer {
             if on_text(&text).is_break() {
                 // Dropping the receiver cancels the sequence.
                 let (prompt_tokens, completion_tokens) = (self.prompt_tokens, self.pieces);
-                return Ok(
-                    self.finish("interrupted", Usage { prompt_tokens, cached_tokens: 0, completion_tokens })
-                );
+                let usage = Usage { prompt_tokens, completion_tokens, ..Usage::default() };
+                return Ok(self.finish("interrupted", usage));
             }
         }
     }

@@ -4,9 +4,13 @@
 //! prompts, and each generation has a session. They exchange typed messages and share nothing mutable. HTTP and the
 //! executor's inside are not known here.
 
+pub mod call_grammar;
 pub mod executor;
+pub mod guide;
 pub mod metrics;
 pub mod model_card;
+pub mod output_syntax;
+pub mod response_store;
 pub mod scheduler;
 pub mod session;
 pub mod supervisor;
@@ -15,3 +19,5 @@ pub mod template;
 pub mod testing;
 pub mod tokenizer;
 pub mod tokenizer_pool;
+
+pub use troupe_parsers as parsers;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use troupe_model_files::GenerationDefaults;
 use troupe_protocol::{EngineLimits, SamplingParams};
 
+use crate::guide::Vocabulary;
+use crate::output_syntax::OutputSyntax;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
 
@@ -21,8 +23,12 @@ pub struct ModelCard {
     pub limits: EngineLimits,
     /// From text to tokens and back.
     pub tokenizer: Arc<Tokenizer>,
+    /// Its tokens, as grammars see them.
+    pub vocabulary: Arc<Vocabulary>,
     /// From conversations to text; absent if the model has none.
     pub template: Option<Arc<ChatTemplate>>,
+    /// How its answers mark reasoning and calls.
+    pub output: OutputSyntax,
     /// Sampling defaults and the tokens that end a text, as its makers set them.
     pub defaults: GenerationDefaults,
 }
@@ -36,6 +42,7 @@ impl ModelCard {
             top_k: defaults.top_k.unwrap_or(0),
             top_p: defaults.top_p.unwrap_or(1.0),
             min_p: defaults.min_p.unwrap_or(0.0),
+            typical_p: defaults.typical_p.unwrap_or(1.0),
             repetition_penalty: defaults.repetition_penalty.unwrap_or(1.0),
             ..SamplingParams::greedy()
         }

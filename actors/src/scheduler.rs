@@ -9,7 +9,7 @@ use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 use troupe_protocol::{
     EngineLimits, Fault, GpuCommand, GpuEvent, NewSequence, RejectReason, SequenceEvent, SequenceId, StepId,
-    StepPlan, StoredBlock, TenantPolicy,
+    StepPlan, StoredBlock, TenantPolicy, TokenMask,
 };
 use troupe_scheduler::{Effect, Effects, Event, Scheduler, Timestamp};
 
@@ -35,6 +35,7 @@ const MAILBOX: usize = 4096;
 /// What sessions and the supervisor may tell the scheduler.
 #[derive(Message)]
 #[rtype(result = "()")]
+#[allow(clippy::large_enum_variant, reason = "a message is boxed on its way to the mailbox")]
 pub enum SchedulerCommand {
     /// Generate. The answer is a stream of events: any number of tokens, then one that ends it.
     Admit {
@@ -49,6 +50,15 @@ pub enum SchedulerCommand {
         sequence: SequenceId,
         /// How many more.
         tokens: u32,
+    },
+    /// The session of a guided sequence knows what may come next.
+    Mask {
+        /// Whose.
+        sequence: SequenceId,
+        /// Tokens that were generated before the one that the mask is for.
+        generated: u32,
+        /// What that may be.
+        mask: TokenMask,
     },
     /// The session is gone or has what it wanted. Unknown sequences are ignored: they may have ended meanwhile.
     Cancel(SequenceId),
@@ -349,6 +359,9 @@ impl Handler<SchedulerCommand> for SchedulerActor {
             SchedulerCommand::Admit { sequence, events } => self.admit(sequence, events),
             SchedulerCommand::Grant { sequence, tokens } => {
                 self.book(Event::CreditGranted { sequence, tokens });
+            }
+            SchedulerCommand::Mask { sequence, generated, mask } => {
+                self.book(Event::MaskGiven { sequence, generated, mask });
             }
             SchedulerCommand::Cancel(sequence) => {
                 self.sessions.remove(&sequence);

@@ -7,7 +7,12 @@
 //!
 //! How an answer looks on the wire is not known here.
 
+mod alignment;
+mod allowance;
+mod content;
+mod guided;
 mod output;
+mod reader;
 mod state;
 
 use std::collections::VecDeque;
@@ -21,11 +26,14 @@ use troupe_protocol::{
     Fault, NewSequence, Priority, SamplingParams, SequenceEvent, SequenceId, TenantId, TokenId,
 };
 
+use crate::guide::Guide;
 use crate::metrics;
 use crate::scheduler::SchedulerCommand;
 use crate::tokenizer::Tokenizer;
 
-pub use output::{Alternative, End, Output, Part, Piece, ScoredToken, reason_name};
+use guided::{Guided, Next};
+pub use output::{Alternative, CallPart, End, FinishReason, Output, Part, Piece, ScoredToken, reason_name};
+pub use reader::{Budget, CallLimit, Reading};
 pub use state::SessionState;
 
 /// Tokens that the scheduler may be ahead of a session.
@@ -53,8 +61,12 @@ pub struct SessionRequest {
     pub max_tokens: u32,
     /// Tokens that end the text.
     pub stop_tokens: Vec<TokenId>,
-    /// Strings that end the text and are not part of it.
+    /// Strings that end the text and are not part of it. They are looked for in content, not in reasoning or calls.
     pub stop: Vec<String>,
+    /// How reasoning and calls are told from content; all is content without it.
+    pub reading: Option<Reading>,
+    /// Present if the text is held to a grammar. A model that thinks first has one that waits until [`Guide::begin`].
+    pub guide: Option<Guide>,
     /// Who asks, and how.
     pub admission: Admission,
 }
@@ -85,7 +97,8 @@ pub struct Session {
     state: SessionState,
     scheduler: Recipient<SchedulerCommand>,
     client: mpsc::Sender<Output>,
-    /// What the channel had no room for. At most as many as the credit allows, the acceptance and the end.
+    /// What the channel had no room for. At most what as many tokens as the credit allows make, the acceptance and the
+    /// end.
     backlog: VecDeque<Part>,
     awaits_room: bool,
     /// Tokens received and not yet granted anew.
@@ -94,6 +107,10 @@ pub struct Session {
     settled: bool,
     /// The sequence, until it is sent for admission.
     sequence: Option<NewSequence>,
+    /// The sequence once more, if another may have to go on with its answer.
+    origin: Option<NewSequence>,
+    /// Present if the sequence is guided.
+    guided: Option<Guided>,
     prompt_tokens: u32,
     admitted: Instant,
     last_token: Option<Instant>,
@@ -108,37 +125,79 @@ impl Session {
         client: mpsc::Sender<Output>,
     ) {
         let id = next_id();
+        let state = SessionState::new(&request, tokenizer);
+        let may_continue = request.reading.as_ref().is_some_and(|reading| reading.budget.is_some());
+        let sequence = NewSequence {
+            id,
+            tenant: request.admission.tenant,
+            prompt: request.prompt,
+            sampling: request.sampling,
+            max_tokens: request.max_tokens,
+            stop_tokens: request.stop_tokens,
+            credit: CREDIT,
+            priority: request.admission.priority,
+            timeout: request.admission.timeout,
+            cache_salt: request.admission.cache_salt,
+            mask: None,
+        };
         let session = Self {
             id,
             choice: request.choice,
-            state: SessionState::new(&request, tokenizer),
+            state,
             scheduler,
             client,
             backlog: VecDeque::new(),
             awaits_room: false,
             spent: 0,
             settled: false,
-            prompt_tokens: request.prompt.len() as u32,
-            sequence: Some(NewSequence {
-                id,
-                tenant: request.admission.tenant,
-                prompt: request.prompt,
-                sampling: request.sampling,
-                max_tokens: request.max_tokens,
-                stop_tokens: request.stop_tokens,
-                credit: CREDIT,
-                priority: request.admission.priority,
-                timeout: request.admission.timeout,
-                cache_salt: request.admission.cache_salt,
-            }),
+            prompt_tokens: sequence.prompt.len() as u32,
+            guided: request.guide.map(|guide| Guided::new(guide, request.max_tokens)),
+            origin: may_continue.then(|| sequence.clone()),
+            sequence: Some(sequence),
             admitted: Instant::now(),
             last_token: None,
         };
+        session.run();
+    }
+
+    fn run(self) {
         Self::create(|ctx| {
             // Tokens, acceptance and start before them, and the end after them.
             ctx.set_mailbox_capacity(CREDIT as usize + 3);
-            session
+            self
         });
+    }
+
+    /// Goes on after tokens that were not all generated: as a new sequence and in a session of its own, so that what is
+    /// still said of the old one is not taken for the new one's.
+    fn continue_after(&mut self, tokens: &[TokenId], state: SessionState, ctx: &mut Context<Self>) {
+        self.cancel();
+        ctx.stop();
+        let Some(mut sequence) = self.origin.take() else { return };
+        let elapsed = u64::try_from(self.admitted.elapsed().as_micros()).unwrap_or(u64::MAX);
+        sequence.id = next_id();
+        sequence.prompt.extend_from_slice(tokens);
+        sequence.max_tokens -= tokens.len() as u32;
+        sequence.timeout = sequence.timeout.map(|timeout| timeout.saturating_sub(elapsed).max(1));
+        let guided = self.guided.take().map(|guided| guided.after_reasoning(sequence.max_tokens));
+        let session = Self {
+            id: sequence.id,
+            choice: self.choice,
+            state,
+            scheduler: self.scheduler.clone(),
+            client: self.client.clone(),
+            backlog: std::mem::take(&mut self.backlog),
+            awaits_room: false,
+            spent: 0,
+            settled: false,
+            prompt_tokens: self.prompt_tokens,
+            guided,
+            origin: None,
+            sequence: Some(sequence),
+            admitted: self.admitted,
+            last_token: self.last_token,
+        };
+        session.run();
     }
 
     fn record(&mut self, event: &SequenceEvent) {
@@ -194,6 +253,24 @@ impl Session {
         }));
     }
 
+    /// Tells the scheduler what may come after `token`; answers what the answer ends with, if it does.
+    fn guide_on(&mut self, token: TokenId, was_reasoning: bool) -> Vec<Part> {
+        let Some(guided) = &mut self.guided else { return Vec::new() };
+        let reasoning_ended = was_reasoning && !self.state.is_in_reasoning();
+        match guided.take(token, reasoning_ended) {
+            Ok(Next::Mask(generated, mask)) => {
+                self.scheduler.do_send(SchedulerCommand::Mask { sequence: self.id, generated, mask });
+                Vec::new()
+            }
+            Ok(Next::Nothing) => Vec::new(),
+            Ok(Next::Complete) => self.state.complete(),
+            Err(error) => {
+                metrics::failed();
+                self.state.push(SequenceEvent::Failed(error.into()))
+            }
+        }
+    }
+
     /// The sequence has said all that is wanted of it, but the scheduler does not know that.
     fn cancel(&mut self) {
         self.settled = true;
@@ -209,13 +286,18 @@ impl Actor for Session {
             let gone = Fault::ExecutorLost { message: "the scheduler is gone".to_owned() };
             return self.handle(SessionEvent(SequenceEvent::Failed(gone)), ctx);
         }
-        if let Some(sequence) = self.sequence.take() {
+        if let Some(mut sequence) = self.sequence.take() {
+            match self.guided.as_mut().map(Guided::first).transpose() {
+                Ok(mask) => sequence.mask = mask,
+                Err(error) => return self.handle(SessionEvent(SequenceEvent::Failed(error.into())), ctx),
+            }
             let events = ctx.address().recipient();
             self.scheduler.do_send(SchedulerCommand::Admit { sequence, events });
         }
         let client = self.client.clone();
         let gone = async move { client.closed().await };
         ctx.spawn(gone.into_actor(self).map(|(), _, ctx| ctx.stop()));
+        self.deliver(ctx);
     }
 }
 
@@ -227,16 +309,27 @@ impl Handler<SessionEvent> for Session {
             return;
         }
         self.record(&event);
-        match event {
+        let (mut token, was_reasoning) = (None, self.state.is_in_reasoning());
+        match &event {
             SequenceEvent::Accepted(_) | SequenceEvent::Started { .. } => {}
-            SequenceEvent::Token(_) => self.spent += 1,
+            SequenceEvent::Token(sampled) => {
+                self.spent += 1;
+                token = Some(sampled.id);
+            }
             SequenceEvent::Finished { .. } | SequenceEvent::Rejected(_) | SequenceEvent::Failed(_) => {
                 self.settled = true;
             }
         }
         self.backlog.extend(self.state.push(event));
+        if let Some((state, tokens)) = self.state.take_continuation() {
+            return self.continue_after(&tokens, state, ctx);
+        }
+        if let Some(token) = token.filter(|_| !self.state.is_over()) {
+            let last = self.guide_on(token, was_reasoning);
+            self.backlog.extend(last);
+        }
         if self.state.is_over() {
-            if let Some(Part::End(End::Finished { reason, usage })) = self.backlog.back() {
+            if let Some(Part::End(End::Finished { reason, usage, .. })) = self.backlog.back() {
                 metrics::finished(reason_name(*reason), *usage, self.admitted.elapsed());
             }
             if !self.settled {

@@ -11,10 +11,12 @@ use tokio::sync::mpsc;
 use troupe_model_files::{GenerationDefaults, GgufTokenizer, SpecialTokens, TokenizerSource};
 use troupe_protocol::{
     EngineLimits, FinishReason, LengthClasses, NewSequence, SampledToken, SequenceEvent, SequenceId, TokenId,
-    Usage,
+    TokenMask, Usage,
 };
 
+use crate::guide::Vocabulary;
 use crate::model_card::ModelCard;
+use crate::output_syntax::OutputSyntax;
 use crate::scheduler::{Observe, SchedulerCommand, SchedulerStatus};
 use crate::session::SessionEvent;
 use crate::template::ChatTemplate;
@@ -33,10 +35,15 @@ const TEMPLATE: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{%
 /// # Errors
 /// Never; the library's own if it refuses the vocabulary.
 pub fn byte_tokenizer() -> Result<Tokenizer, TokenizerError> {
+    byte_tokenizer_with(&[])
+}
+
+/// The same, with further special tokens, counted from [`VOCAB_SIZE`].
+fn byte_tokenizer_with(special: &[&str]) -> Result<Tokenizer, TokenizerError> {
     let mut tokens: Vec<String> = (0..=u8::MAX).map(|byte| alphabet(byte).to_string()).collect();
-    tokens.push("<|end|>".to_owned());
-    let mut token_types = vec![1; 256];
-    token_types.push(3);
+    let mut token_types = vec![1; tokens.len()];
+    tokens.extend(["<|end|>"].iter().chain(special).map(|&text| text.to_owned()));
+    token_types.resize(tokens.len(), 3);
     let source = GgufTokenizer {
         model: "gpt2".to_owned(),
         pre: Some("gpt-2".to_owned()),
@@ -67,12 +74,42 @@ fn alphabet(byte: u8) -> char {
     char::from_u32(256 + before).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
+/// The template of [`calling_card`].
+const CALLING_TEMPLATE: &str = "{% for tool in tools or [] %}{{ tool | tojson }}\n{% endfor %}\
+    {% for m in messages %}{{ m.role }}: {{ m.content }}\n\
+    {% for call in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ call.function.name }}\", \
+    \"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>\n{% endfor %}{% endfor %}\
+    {% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n{% endif %}";
+
+/// The model of [`model_card`], but one that reasons and calls tools.
+///
+/// # Errors
+/// Never; the tokenizer's own.
+pub fn calling_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
+    let plain = model_card(max_model_len)?;
+    let tokens = plain.tokenizer.template_tokens(&SpecialTokens::default());
+    let template = ChatTemplate::new(CALLING_TEMPLATE, &tokens);
+    let output = OutputSyntax::choose("auto", "auto", Some(CALLING_TEMPLATE), &plain.tokenizer);
+    Ok(ModelCard { template: template.ok().map(Arc::new), output: output.unwrap_or_default(), ..plain })
+}
+
+/// The model of [`model_card`], but one that fills in: its tokens for prefix, suffix and middle follow the others.
+///
+/// # Errors
+/// Never; the tokenizer's own.
+pub fn filling_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
+    let mut card = model_card(max_model_len)?;
+    card.tokenizer = Arc::new(byte_tokenizer_with(&["<fim_prefix>", "<fim_suffix>", "<fim_middle>"])?);
+    card.limits.vocab_size += 3;
+    Ok(card)
+}
+
 /// A model called `test`, also `alias`, with a context of `max_model_len`.
 ///
 /// # Errors
 /// Never; the tokenizer's own.
 pub fn model_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
-    let tokenizer = byte_tokenizer()?;
+    let tokenizer = Arc::new(byte_tokenizer()?);
     let template = ChatTemplate::new(TEMPLATE, &tokenizer.template_tokens(&SpecialTokens::default()));
     Ok(ModelCard {
         id: "test".to_owned(),
@@ -88,8 +125,10 @@ pub fn model_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
             vocab_size: VOCAB_SIZE,
             length_classes: LengthClasses::One,
         },
-        tokenizer: Arc::new(tokenizer),
+        vocabulary: Arc::new(Vocabulary::new(Arc::clone(&tokenizer), VOCAB_SIZE)),
+        tokenizer,
         template: template.ok().map(Arc::new),
+        output: OutputSyntax::default(),
         defaults: GenerationDefaults { eos_token_ids: vec![END], ..GenerationDefaults::default() },
     })
 }
@@ -101,7 +140,7 @@ pub fn says(sequence: &NewSequence, text: &str) -> Vec<SequenceEvent> {
     let completion_tokens = events.len() as u32;
     events.push(SequenceEvent::Finished {
         reason: FinishReason::Stop,
-        usage: Usage { prompt_tokens: sequence.prompt.len() as u32, cached_tokens: 0, completion_tokens },
+        usage: Usage { prompt_tokens: sequence.prompt.len() as u32, completion_tokens, ..Usage::default() },
     });
     events
 }
@@ -129,12 +168,15 @@ struct Running {
 }
 
 /// What a scripted scheduler was asked.
+#[allow(clippy::large_enum_variant, reason = "few of them live at once")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
     /// To admit this.
     Admitted(NewSequence),
     /// To go on by so many tokens.
     Granted(SequenceId, u32),
+    /// What may come after so many tokens.
+    Masked(SequenceId, u32, TokenMask),
     /// To forget this, if it was running still.
     Cancelled(SequenceId),
 }
@@ -198,6 +240,9 @@ impl Handler<SchedulerCommand> for ScriptedScheduler {
                 }
                 let _ = self.log.send(Seen::Granted(sequence, tokens));
                 self.advance(sequence);
+            }
+            SchedulerCommand::Mask { sequence, generated, mask } => {
+                let _ = self.log.send(Seen::Masked(sequence, generated, mask));
             }
             SchedulerCommand::Cancel(sequence) => {
                 let was_running = self.running.remove(&sequence).is_some();

@@ -31,8 +31,10 @@ pub struct EncodeText {
 #[derive(Message)]
 #[rtype(result = "Result<Vec<TokenId>, PromptError>")]
 pub struct EncodeChat {
-    /// Messages in OpenAI's shape.
+    /// Messages in OpenAI's shape. A developer's are the system's to a template that knows no developer.
     pub messages: Vec<Value>,
+    /// Definitions of the tools that may be called, in OpenAI's shape.
+    pub tools: Vec<Value>,
     /// What the prompt ends in.
     pub ending: Ending,
     /// Further variables of the template.
@@ -108,10 +110,14 @@ impl TokenizerPool {
         }
     }
 
-    fn encode_chat(&self, chat: &EncodeChat) -> Result<Vec<TokenId>, PromptError> {
+    fn encode_chat(&self, mut chat: EncodeChat) -> Result<Vec<TokenId>, PromptError> {
         let template = self.template.as_ref().ok_or(PromptError::NoTemplate)?;
+        if !template.source().contains(DEVELOPER) {
+            chat.messages.iter_mut().for_each(developer_to_system);
+        }
         let rendered = template.render(&RenderInput {
             messages: &chat.messages,
+            tools: Some(chat.tools.as_slice()).filter(|tools| !tools.is_empty()),
             ending: chat.ending,
             variables: Some(&chat.variables),
             now: utc_now(),
@@ -119,6 +125,14 @@ impl TokenizerPool {
         })?;
         self.check_length(&rendered.text)?;
         Ok(self.tokenizer.encode_rendered(&rendered)?)
+    }
+}
+
+const DEVELOPER: &str = "developer";
+
+fn developer_to_system(message: &mut Value) {
+    if let Some(role) = message.get_mut("role").filter(|role| **role == DEVELOPER) {
+        *role = Value::from("system");
     }
 }
 
@@ -141,7 +155,7 @@ impl Handler<EncodeChat> for TokenizerPool {
     type Result = Result<Vec<TokenId>, PromptError>;
 
     fn handle(&mut self, chat: EncodeChat, _: &mut Self::Context) -> Self::Result {
-        guarded(|| self.encode_chat(&chat))
+        guarded(|| self.encode_chat(chat))
     }
 }
 
@@ -178,7 +192,16 @@ mod tests {
 
     fn chat(content: &str) -> EncodeChat {
         let messages = vec![json!({"role": "user", "content": content})];
-        EncodeChat { messages, ending: Ending::GenerationPrompt, variables: Map::new() }
+        EncodeChat { messages, tools: Vec::new(), ending: Ending::GenerationPrompt, variables: Map::new() }
+    }
+
+    #[actix::test]
+    async fn a_developer_is_the_system_to_a_template_that_knows_none() {
+        let mut request = chat("a");
+        request.messages[0]["role"] = json!("developer");
+        let tokens = pool(true).send(request).await.unwrap().unwrap();
+        let text: Vec<u8> = tokens.into_iter().map(|token| token as u8).collect();
+        assert_eq!(String::from_utf8(text).unwrap(), "system: a\n");
     }
 
     #[actix::test]

@@ -77,7 +77,11 @@ impl Puppet {
                     let sampling = plan.rows.iter().filter(|row| row.output == RowOutput::Sample);
                     let rows = sampling.map(|row| {
                         let id = token_at(row.sequence, row.start + row.tokens.count());
-                        RowOutcome { sequence: row.sequence, token: SampledToken { id, logprobs: None } }
+                        RowOutcome {
+                            sequence: row.sequence,
+                            token: SampledToken { id, logprobs: None },
+                            mu: None,
+                        }
                     });
                     (self.sink)(GpuEvent::StepDone(StepOutcome {
                         step: plan.step,
@@ -157,6 +161,7 @@ impl World {
             priority: Priority::Normal,
             timeout: None,
             cache_salt: 0,
+            mask: None,
             credit: 1000,
         };
         let events = Ear(sender).start().recipient();

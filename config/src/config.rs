@@ -22,6 +22,8 @@ pub struct Config {
     pub scheduler: SchedulerConfig,
     /// The prefix cache.
     pub cache: CacheConfig,
+    /// What the Responses API keeps.
+    pub responses: ResponsesConfig,
     /// The tokenizer pool.
     pub tokenizer: TokenizerConfig,
     /// Log lines.
@@ -43,6 +45,10 @@ pub struct ModelConfig {
     pub id: Option<String>,
     /// Further names.
     pub aliases: Vec<String>,
+    /// The name of the format in which it writes tool calls, `auto` or `none`.
+    pub tool_format: String,
+    /// The name of the tags that it puts around its reasoning, `auto` or `none`.
+    pub reasoning_format: String,
 }
 
 /// The HTTP surface.
@@ -124,6 +130,26 @@ impl CacheConfig {
     /// Bytes of the second tier; `None` without one.
     pub fn bytes(&self) -> Option<u64> {
         self.size.or(self.dir.is_some().then_some(Self::DEFAULT_BYTES))
+    }
+}
+
+/// What the Responses API keeps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponsesConfig {
+    /// Folder of the database; `None` keeps it in memory.
+    pub dir: Option<PathBuf>,
+    /// The most bytes; `None` depends on where they are kept.
+    pub size: Option<u64>,
+    /// Days that a response is kept for.
+    pub max_age_days: u32,
+}
+
+impl ResponsesConfig {
+    /// The most bytes of stored responses, where nobody sets them: more in a file than in memory.
+    pub fn bytes(&self) -> u64 {
+        let default = if self.dir.is_some() { 1 << 30 } else { 64 << 20 };
+        self.size.unwrap_or(default)
     }
 }
 
@@ -342,6 +368,8 @@ mod tests {
         config.cpu.threads = Some(1);
         config.cache.dir = Some("c".into());
         config.cache.size = Some(1);
+        config.responses.dir = Some("r".into());
+        config.responses.size = Some(1);
         config.admin.key_sha256 = Some(KeyDigest([1; 32]));
         config
     }

@@ -23,8 +23,8 @@ mod tenants;
 
 pub use config::{
     AdminConfig, CacheConfig, CacheShare, Config, CpuActivations, CpuAffinity, CpuConfig, Device,
-    EngineConfig, KvCacheDtype, LogConfig, LogFormat, LogLevel, ModelConfig, Priority, SchedulerConfig,
-    ServerConfig, TokenizerConfig, Weights,
+    EngineConfig, KvCacheDtype, LogConfig, LogFormat, LogLevel, ModelConfig, Priority, ResponsesConfig,
+    SchedulerConfig, ServerConfig, TokenizerConfig, Weights,
 };
 pub use digest::{DigestError, KeyDigest};
 pub use error::{ConfigError, InForce, Origin};

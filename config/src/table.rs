@@ -48,6 +48,7 @@ pub const SECTIONS: &[Section] = &[
     Section { name: "cpu", title: "Computing on the CPU" },
     Section { name: "scheduler", title: "Scheduler" },
     Section { name: "cache", title: "Prefix cache" },
+    Section { name: "responses", title: "Responses API" },
     Section { name: "tokenizer", title: "Tokenizer" },
     Section { name: "log", title: "Logging" },
     Section { name: "admin", title: "Administration" },
@@ -62,6 +63,10 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Name under which clients ask for the model"),
     option("model.aliases", "model-alias", TextList, Value(""),
         "Further names of the model; repeat the flag, or separate names by commas"),
+    option("model.tool_format", "tool-format", Text, Value("auto"),
+        "Format in which the model writes tool calls, see docs/tools.md; auto takes what its chat template shows, none looks for no calls"),
+    option("model.reasoning_format", "reasoning-format", Text, Value("auto"),
+        "Tags that the model puts around its reasoning, see docs/tools.md; auto takes those of its chat template, none leaves reasoning in the text"),
 
     option("server.host", "host", Text, Value("127.0.0.1"),
         "Address to listen on; 0.0.0.0 is every network interface"),
@@ -109,6 +114,13 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Folder of the file that takes the cached blocks for which the KV cache has no room; they survive a restart"),
     option("cache.size", "cache-size", Size { min: 1 << 20, max: i64::MAX as u64 }, Unset("4GiB with cache.dir, else nothing", "4GiB"),
         "Size of that file, one for each model, or of the memory for such blocks without cache.dir"),
+
+    option("responses.dir", "responses-dir", Path, Unset("no file: they are kept in memory", "responses"),
+        "Folder of the database of responses that clients asked to store; they survive a restart"),
+    option("responses.size", "responses-size", Size { min: 1 << 16, max: i64::MAX as u64 }, Unset("1GiB with responses.dir, else 64MiB", "1GiB"),
+        "Most bytes of stored responses; beyond it the oldest of the tenant that holds most goes"),
+    option("responses.max_age_days", "responses-max-age-days", Integer { min: 1, max: 3_650 }, Value("30"),
+        "Days after which a stored response is deleted"),
 
     option("tokenizer.threads", "tokenizer-threads", Integer { min: 1, max: 256 }, Value("2"),
         "Threads that tokenise prompts and render chat templates"),

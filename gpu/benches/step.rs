@@ -85,7 +85,7 @@ fn prefill(driver: &mut Driver, length: usize) {
 
 /// Steps of a token of each stream, and of `chunk` tokens of the first 512 of a prompt.
 fn mixed(driver: &mut Driver, streams: usize, chunk: usize) {
-    let steps = if chunk == 0 { 32 } else { 512 / chunk };
+    let steps = 512_usize.checked_div(chunk).unwrap_or(32);
     let mut sequences: Vec<Sequence> = (0..=streams)
         .map(|stream| {
             let (context, length) = if stream == 0 { (512, 513) } else { (128, 256) };

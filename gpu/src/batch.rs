@@ -5,7 +5,7 @@
 use std::cell::OnceCell;
 
 use mlx_sys::{Array, RaggedBatch};
-use troupe_protocol::{EngineLimits, Row, RowOutput, RowTokens, StepPlan};
+use troupe_protocol::{EngineLimits, Row, RowOutput, RowTokens, StepPlan, TokenMask};
 
 use crate::error::{GpuError, Result};
 use crate::slots::Slots;
@@ -185,6 +185,15 @@ fn check(row: &Row, limits: &EngineLimits) -> Result<()> {
     }
     if let Some(block) = row.blocks.iter().find(|block| block.0 >= limits.num_blocks) {
         return refuse(format!("{block} is not below the {} blocks", limits.num_blocks));
+    }
+    if let Some(mask) = &row.mask {
+        let (words, wanted) = (mask.words().len(), TokenMask::num_words(limits.vocab_size));
+        if words != wanted {
+            return refuse(format!("a mask of {words} words, and not {wanted}"));
+        }
+        if mask.is_empty() {
+            return refuse("a mask that allows nothing".to_owned());
+        }
     }
     if let RowTokens::Prompt(ids) = &row.tokens
         && let Some(id) = ids.iter().find(|id| **id >= limits.vocab_size)

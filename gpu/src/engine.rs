@@ -17,7 +17,7 @@ use crate::error::{GpuError, Result};
 use crate::kv::KvCache;
 use crate::load::{Loader, Storage};
 use crate::models::{ConfigReader, Model, family};
-use crate::sampling::{SampleRow, Sampled, sample};
+use crate::sampling::{Chosen, SampleRow, Sampled, sample};
 use crate::slots::Slots;
 use crate::store::{Basis, BlockStore, Medium};
 use crate::transfer::{self, Saves};
@@ -118,6 +118,7 @@ impl Engine {
                 tokens: RowTokens::Prompt(vec![0]),
                 blocks: vec![BlockId(0)],
                 output: RowOutput::Sample,
+                mask: None,
             }],
         })?;
         let outcome = self.finish().transpose().map_err(|(_, error)| error)?;
@@ -196,7 +197,10 @@ impl Engine {
         let rows: Vec<_> = sampling
             .map(|span| {
                 let (row, position) = (&plan.rows[span.row], span.context_len + span.num_tokens);
-                ((span.row, row.sequence), SampleRow { slot: row.slot, position: position as u32 })
+                ((span.row, row.sequence), {
+                    let mask = row.mask.as_ref();
+                    SampleRow { slot: row.slot, position: position as u32, mask }
+                })
             })
             .collect();
         let (owners, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
@@ -211,8 +215,9 @@ impl Engine {
         };
         let logits = fuse(&self.model.logits(&hidden)?)?;
         let sampled = sample(&logits, &rows, &mut self.slots)?;
-        let slots: Vec<_> = rows.iter().map(|row| row.slot).collect();
-        self.slots.keep(plan.step, &slots, &sampled.tokens)?;
+        if let Some((slots, tokens)) = sampled.on_device() {
+            self.slots.keep(plan.step, slots, tokens)?;
+        }
         Ok((owners, Output::Sampled(sampled)))
     }
 
@@ -256,7 +261,11 @@ impl Engine {
         };
         let mut sampled: Vec<_> = rows.into_iter().zip(tokens).collect();
         sampled.sort_by_key(|((index, _), _)| *index);
-        let rows = sampled.into_iter().map(|((_, sequence), token)| RowOutcome { sequence, token });
+        let rows = sampled.into_iter().map(|((_, sequence), Chosen { token, mu })| RowOutcome {
+            sequence,
+            token,
+            mu,
+        });
         Ok(StepOutcome { step, rows: rows.collect(), unsaved })
     }
 

@@ -1,13 +1,15 @@
 //! What the device keeps for each running sequence beside its KV: the last token, and what penalties look at.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use mlx_sys::{Array, Dtype};
 use troupe_protocol::{Binding, SamplingParams, SlotId, StepId};
+use troupe_sampler::Sampler;
 
 use crate::batch::vector;
 use crate::error::{GpuError, Result};
-use crate::sampling::TokenCounts;
+use crate::sampling::{SharedSampler, TokenCounts};
 
 /// Device state by slot.
 #[derive(Debug)]
@@ -23,8 +25,10 @@ pub struct Slots {
 pub struct Slot {
     /// How tokens are chosen.
     pub sampling: Rc<SamplingParams>,
-    /// Present if penalties are on.
+    /// Present if the device applies penalties.
     pub counts: Option<TokenCounts>,
+    /// Present if the host chooses.
+    pub sampler: Option<SharedSampler>,
     max_len: u32,
     /// The step that sampled the slot's last token.
     last_step: Option<StepId>,
@@ -43,26 +47,33 @@ impl Slots {
     /// Gives a slot to a sequence.
     ///
     /// # Errors
-    /// A slot out of range, a token beyond the vocabulary, penalties without a history, or an operation that MLX
-    /// refuses.
+    /// A slot out of range, parameters with a token beyond the vocabulary, penalties without a history, a token of it beyond
+    /// it, or an operation that MLX refuses.
     pub fn bind(&mut self, binding: &Binding) -> Result<()> {
         let refuse = |reason: String| Err(GpuError::Step(format!("{}: {reason}", binding.slot)));
-        let biases = &binding.sampling.logit_bias;
-        if let Some((token, _)) = biases.iter().find(|(token, _)| *token as usize >= self.vocab_size) {
-            return refuse(format!("the bias of token {token} is beyond the vocabulary"));
+        let Binding { sampling, history, .. } = binding;
+        if let Err(error) = sampling.validate_tokens(self.vocab_size as u32) {
+            return refuse(error.to_string());
         }
-        if binding.sampling.has_penalties() && binding.history.is_none() {
+        if sampling.needs_history() && history.is_none() {
             return refuse("penalties without a history".to_owned());
         }
-        let counts = match &binding.history {
-            Some(history) => Some(TokenCounts::new(history, self.vocab_size)?),
-            None => None,
-        };
+        let (mut counts, mut sampler) = (None, None);
+        match history {
+            _ if sampling.on_host() => {
+                let own = Sampler::new(sampling.clone(), history.as_ref(), self.vocab_size);
+                let own = own.map_err(|error| GpuError::Step(format!("{}: {error}", binding.slot)))?;
+                sampler = Some(Rc::new(RefCell::new(own)));
+            }
+            Some(history) => counts = Some(TokenCounts::new(history, self.vocab_size)?),
+            None => {}
+        }
         let place = self.slots.get_mut(binding.slot.0 as usize);
         let place = place.ok_or_else(|| GpuError::Step(format!("{} is out of range", binding.slot)))?;
         *place = Some(Slot {
-            sampling: Rc::new(binding.sampling.clone()),
+            sampling: Rc::new(sampling.clone()),
             counts,
+            sampler,
             max_len: binding.max_len,
             last_step: None,
         });

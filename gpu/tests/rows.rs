@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use support::checkpoint::Checkpoint;
 use support::driver::{Driver, Feed, Sequence};
 use support::{default_model, greedy_with_logprobs, request, seeded};
+use troupe_protocol::sampling::{Dry, DynamicTemperature, Mirostat, Xtc};
 use troupe_protocol::{
     KvCacheDtype, LoadRequest, RowOutput, SampledToken, SamplingParams, SequenceId, TokenId, WeightDtype,
 };
@@ -34,6 +35,29 @@ fn ways() -> [SamplingParams; 2] {
     [greedy_with_logprobs(5), SamplingParams { logprobs: Some(5), ..seeded(42) }]
 }
 
+/// Parameters that only the host's chain knows.
+fn host_ways() -> [SamplingParams; 4] {
+    let base = SamplingParams { temperature: 1.0, seed: 42, logprobs: Some(5), ..SamplingParams::greedy() };
+    let ways = [
+        SamplingParams { mirostat: Some(Mirostat { tau: 3.0, eta: 0.5 }), ..base.clone() },
+        SamplingParams { xtc: Some(Xtc { probability: 0.5, threshold: 0.05 }), ..base.clone() },
+        SamplingParams {
+            dry: Some(Dry { multiplier: 2.0, allowed_length: 1, ..Dry::DEFAULT }),
+            ..base.clone()
+        },
+        SamplingParams {
+            repetition_penalty: 1.3,
+            repeat_last_n: Some(5),
+            typical_p: 0.9,
+            top_n_sigma: 2.0,
+            dynamic_temperature: Some(DynamicTemperature { range: 0.5, exponent: 1.0 }),
+            ..base
+        },
+    ];
+    assert!(ways.iter().all(SamplingParams::on_host));
+    ways
+}
+
 fn max_len(prompt: &[TokenId]) -> u32 {
     (prompt.len() + COUNT) as u32
 }
@@ -53,7 +77,7 @@ fn alone_or_beside_seven_others_in_one_chunk_or_in_five() {
     let mut prompts = prompts();
     prompts.pop();
     let prompt = prompts.last().unwrap();
-    for sampling in ways() {
+    for sampling in ways().into_iter().chain(host_ways()) {
         let wanted = alone(&mut driver, prompt, &sampling);
         for chunks in [1, 5] {
             let mut others: Vec<_> = (0..7)
@@ -143,7 +167,7 @@ fn a_replay_goes_on_where_the_sequence_was() {
         frequency_penalty: 0.5,
         ..seeded(11)
     };
-    for sampling in ways().into_iter().chain([penalties]) {
+    for sampling in ways().into_iter().chain([penalties]).chain(host_ways()) {
         let wanted = alone(&mut driver, prompt, &sampling);
         let mut subject = driver.sequence(prompt, sampling.clone(), max_len(prompt));
         driver.generate(&mut subject, prompt.len(), 7);
@@ -156,6 +180,19 @@ fn a_replay_goes_on_where_the_sequence_was() {
         assert_eq!(subject.sampled, wanted, "{sampling:?}");
         driver.release(subject);
     }
+}
+
+#[test]
+fn a_token_that_the_host_chooses_cannot_be_gone_on_from_unread() {
+    let folder = Checkpoint::tiny(&json!({})).write();
+    let mut driver = Driver::load(&request(folder.path()));
+    let [sampling, ..] = host_ways();
+    let mut subject = driver.sequence(&[1, 2, 3], sampling, 10);
+    driver.submit(&mut [(&mut subject, Feed::Known(3))]);
+    let plan = driver.plan(&mut [(&mut subject, Feed::Sampled)]);
+    let error = driver.engine.submit(&plan).unwrap_err().to_string();
+    assert!(error.contains("wants the token of step-0, but holds none"), "{error}");
+    driver.finish();
 }
 
 #[test]

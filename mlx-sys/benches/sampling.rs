@@ -15,6 +15,8 @@ const PLAIN: Drawing = Drawing { temperature: 0.8, top_k: None, top_p: 1.0, min_
 #[derive(Clone, Copy)]
 enum Work {
     Choose(Choice),
+    /// Every other token only.
+    Masked(Choice),
     Logprobs(usize),
 }
 
@@ -28,6 +30,7 @@ fn main() -> Result<()> {
         ("top_p 0.9", drawn(Drawing { top_p: 0.9, ..PLAIN })),
         ("top_k 40, top_p 0.95", drawn(Drawing { top_k: NonZeroU32::new(40), top_p: 0.95, ..PLAIN })),
         ("min_p 0.05", drawn(Drawing { min_p: 0.05, ..PLAIN })),
+        ("top_p 0.9, masked", Work::Masked(Choice::Draw(Drawing { top_p: 0.9, ..PLAIN }))),
         ("logprobs 20", Work::Logprobs(20)),
     ];
     for vocabulary in [49152, 151_936] {
@@ -89,7 +92,13 @@ fn node(logits: &Array, work: Work) -> Result<Array> {
     let rows = logits.dim(0);
     match work {
         Work::Choose(choice) => {
-            logits.choose_tokens(&vec![RowChoice { choice, penalty: None, biases: &[] }; rows as usize])
+            let row = RowChoice { choice, penalty: None, biases: &[], mask: None };
+            logits.choose_tokens(&vec![row; rows as usize])
+        }
+        Work::Masked(choice) => {
+            let mask = vec![0x5555_5555; (logits.dim(1) as usize).div_ceil(32)];
+            let row = RowChoice { choice, penalty: None, biases: &[], mask: Some(&mask) };
+            logits.choose_tokens(&vec![row; rows as usize])
         }
         Work::Logprobs(count) => {
             let which: Vec<i32> = (0..rows).collect();
@@ -103,6 +112,7 @@ fn operations(logits: &Array, work: Work) -> Result<Array> {
     match work {
         Work::Choose(Choice::Greedy) => logits.argmax(-1, Axis::Drop),
         Work::Choose(Choice::Draw(how)) => draw(logits, how),
+        Work::Masked(choice) => operations(&every_other(logits)?, Work::Choose(choice)),
         Work::Logprobs(count) => {
             let all = logits.subtract(&logits.logsumexp(-1, Axis::Keep)?)?;
             let best = all.negative()?.argpartition(count as i32 - 1, -1)?;
@@ -112,12 +122,18 @@ fn operations(logits: &Array, work: Work) -> Result<Array> {
     }
 }
 
+/// The tokens that the mask allows, the others impossible.
+fn every_other(logits: &Array) -> Result<Array> {
+    let allowed: Vec<f32> = (0..logits.dim(1)).map(|token| (1 - token % 2) as f32).collect();
+    let allowed = Array::from_vec(allowed, &[1, logits.dim(1)])?.greater(&Array::scalar(0.0_f32)?)?;
+    allowed.where_(logits, &Array::scalar(f32::NEG_INFINITY)?)
+}
+
 fn draw(logits: &Array, how: Drawing) -> Result<Array> {
-    let scaled = logits.divide(&Array::scalar(how.temperature)?)?;
     let nothing = Array::scalar(f32::NEG_INFINITY)?;
     let mut least = nothing.clone();
     if how.top_k.is_some() || how.top_p < 1.0 {
-        let descending = scaled.negative()?.sort(-1)?.negative()?;
+        let descending = logits.negative()?.sort(-1)?.negative()?;
         let last = how.top_k.map_or(logits.dim(1), |k| k.get() as i32) - 1;
         let kth = descending.take(&Array::from_slice(&[last], &[1])?, 1)?;
         let within = descending.greater_equal(&kth)?.where_(&descending, &nothing)?;
@@ -127,10 +143,10 @@ fn draw(logits: &Array, how: Drawing) -> Result<Array> {
             kept.where_(&descending, &Array::scalar(f32::INFINITY)?)?.min(-1, Axis::Keep)?.maximum(&kth)?;
     }
     if how.min_p > 0.0 {
-        least = scaled.max(-1, Axis::Keep)?.add(&Array::scalar(how.min_p.ln())?)?.maximum(&least)?;
+        least = logits.max(-1, Axis::Keep)?.add(&Array::scalar(how.min_p.ln())?)?.maximum(&least)?;
     }
-    let kept = scaled.greater_equal(&least)?.where_(&scaled, &nothing)?;
-    let mass = kept.softmax(-1)?.cumsum(-1, Scan::Inclusive)?;
+    let kept = logits.greater_equal(&least)?.where_(logits, &nothing)?;
+    let mass = kept.divide(&Array::scalar(how.temperature)?)?.softmax(-1)?.cumsum(-1, Scan::Inclusive)?;
     let total = mass.take(&Array::from_slice(&[mass.dim(1) - 1], &[1])?, 1)?;
     mass.greater(&total.multiply(&Array::scalar(how.uniform)?)?)?.argmax(-1, Axis::Drop)
 }

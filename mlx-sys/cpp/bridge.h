@@ -30,6 +30,7 @@ struct AttentionOptions;
 struct Fusion;
 struct KernelTime;
 struct RowDrawing;
+struct RowMasks;
 struct RowPenalty;
 struct TokenBias;
 struct HostBuffer;
@@ -116,7 +117,8 @@ Ptr write_blocks(const array& slab, Ints ids, const array& contents);
 
 bool has_sampling(const array& logits);
 Ptr choose_tokens(const Arrays& inputs, rust::Slice<const RowDrawing> drawings,
-                  rust::Slice<const RowPenalty> penalties, rust::Slice<const TokenBias> biases);
+                  rust::Slice<const RowPenalty> penalties, rust::Slice<const TokenBias> biases,
+                  const RowMasks& masks);
 std::unique_ptr<Arrays> token_logprobs(const array& logits, const array& tokens, Ints rows, int32_t count);
 
 void set_default_device(bool gpu);

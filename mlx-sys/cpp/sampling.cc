@@ -33,10 +33,14 @@ struct Plan {
   std::vector<RowPenalty> penalties;
   std::vector<Bias> biases;
   std::vector<size_t> bias_ends;  // for each row, where its biases end and the next row's begin
+  std::vector<uint32_t> masked;   // rows that have a mask
+  std::vector<uint32_t> masks;    // the words of each of these
 };
 
+size_t mask_words(int n) { return (static_cast<size_t>(n) + 31) / 32; }
+
 Plan plan_of(rust::Slice<const RowDrawing> drawings, rust::Slice<const RowPenalty> penalties,
-             rust::Slice<const TokenBias> biases, int n) {
+             rust::Slice<const TokenBias> biases, const RowMasks& masks, int n) {
   Plan plan;
   for (const auto& d : drawings) {
     auto top_k = static_cast<int>(std::min<uint32_t>(d.top_k, INT32_MAX));
@@ -55,6 +59,10 @@ Plan plan_of(rust::Slice<const RowDrawing> drawings, rust::Slice<const RowPenalt
     plan.bias_ends.push_back(next);
   }
   expect(next == biases.size(), "biases are not in the order of the rows");
+  for (auto row : masks.rows) expect(row < drawings.size(), "a mask of row " + std::to_string(row));
+  expect(masks.words.size() == masks.rows.size() * mask_words(n), "a mask has a bit for each token");
+  plan.masked.assign(masks.rows.begin(), masks.rows.end());
+  plan.masks.assign(masks.words.begin(), masks.words.end());
   return plan;
 }
 
@@ -72,6 +80,9 @@ void run(const Plan& plan, const Arrays& in, array& out) {
         {in[at].data<float>(), in[at + 1].data<float>(), p.repetition, p.presence, p.frequency});
     adjustments[p.row].penalty = &penalties.back();
   }
+  for (size_t i = 0; i < plan.masked.size(); ++i) {
+    adjustments[plan.masked[i]].mask = plan.masks.data() + i * mask_words(n);
+  }
   DenseRows logits(in[0]);
   choose_tokens({rows, n, logits.view()}, adjustments.data(), plan.drawings.data(), out.data<uint32_t>());
 }
@@ -83,7 +94,8 @@ bool has_sampling(const array& logits) {
 }
 
 Ptr choose_tokens(const Arrays& inputs, rust::Slice<const RowDrawing> drawings,
-                  rust::Slice<const RowPenalty> penalties, rust::Slice<const TokenBias> biases) {
+                  rust::Slice<const RowPenalty> penalties, rust::Slice<const TokenBias> biases,
+                  const RowMasks& masks) {
   const auto& logits = inputs.at(0);
   check_logits("choose_tokens", logits);
   int rows = logits.shape(0), n = logits.shape(1);
@@ -95,7 +107,8 @@ Ptr choose_tokens(const Arrays& inputs, rust::Slice<const RowDrawing> drawings,
     expect(inputs[i].dtype() == mx::float32 && inputs[i].shape() == mx::Shape{n}, "counts are f32, one a token");
     in.push_back(mx::contiguous(inputs[i]));
   }
-  auto body = [plan = plan_of(drawings, penalties, biases, n)](Arrays& in, Arrays& outs) { run(plan, in, outs[0]); };
+  auto plan = plan_of(drawings, penalties, biases, masks, n);
+  auto body = [plan = std::move(plan)](Arrays& in, Arrays& outs) { run(plan, in, outs[0]); };
   return ptr(cpu_node("choose_tokens", {NodeOutput{{rows}, mx::uint32}}, std::move(in), std::move(body))[0]);
 }
 

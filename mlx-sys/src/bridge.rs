@@ -199,6 +199,13 @@ pub(crate) mod ffi {
         value: f32,
     }
 
+    /// Tokens that rows may choose: one bit each, the least significant of a word first.
+    struct RowMasks {
+        rows: Vec<u32>,
+        /// Of each of the rows, as many words as the vocabulary fills.
+        words: Vec<u32>,
+    }
+
     extern "Rust" {
         type HostBuffer;
         fn address(&self) -> usize;
@@ -372,6 +379,7 @@ pub(crate) mod ffi {
             drawings: &[RowDrawing],
             penalties: &[RowPenalty],
             biases: &[TokenBias],
+            masks: &RowMasks,
         ) -> Result<UniquePtr<MlxArray>>;
         fn token_logprobs(
             logits: &MlxArray,

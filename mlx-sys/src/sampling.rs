@@ -2,7 +2,7 @@
 //! linear in the vocabulary. Elsewhere, build them of ordinary operations: see [`Array::has_sampling_kernel`].
 //!
 //! What a row gives depends on that row alone, bit for bit. A NaN among the logits counts as −∞: it is never chosen
-//! unless the row has nothing else, and then token 0 is.
+//! unless the row has nothing else, and then its first token is, of those that it may choose.
 
 use std::num::NonZeroU32;
 
@@ -21,11 +21,12 @@ pub enum Choice {
 
 /// A draw from the distribution that a row's logits give, after all limits.
 ///
-/// Limits apply in the order of the fields, each within what the one before left. Equal logits are kept or dropped
-/// together. A row whose largest logit is infinite is greedy.
+/// Limits apply in the order of the fields, each within what the one before left, and look at the distribution before
+/// the temperature, which shapes what they keep. Equal logits are kept or dropped together. A row whose largest logit is
+/// infinite is greedy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawing {
-    /// Divides the logits: positive and finite. Below 3e-39 the row is greedy.
+    /// Divides the logits that are kept: positive and finite. Below 3e-39 the row is greedy.
     pub temperature: f32,
     /// Keeps the `k` largest logits; one makes the row greedy.
     pub top_k: Option<NonZeroU32>,
@@ -59,10 +60,12 @@ pub struct Penalty<'a> {
 pub struct RowChoice<'a> {
     /// How its token is chosen.
     pub choice: Choice,
-    /// Applied to the logits first.
-    pub penalty: Option<Penalty<'a>>,
-    /// Added to the logits of single tokens next; those of one token add up.
+    /// Added to the logits of single tokens first; those of one token add up.
     pub biases: &'a [(u32, f32)],
+    /// Applied to the logits next.
+    pub penalty: Option<Penalty<'a>>,
+    /// The tokens that may be chosen, at least one: bit `t % 32` of word `t / 32` allows token `t`. All if there is none.
+    pub mask: Option<&'a [u32]>,
 }
 
 /// Natural logarithms of probabilities of L rows.
@@ -87,12 +90,17 @@ impl Array {
     ///
     /// # Errors
     /// Logits that no kernel takes, another number of rows, counts of another shape or type, a bias beyond the
-    /// vocabulary, or a parameter out of its range.
+    /// vocabulary, a mask of another width, or a parameter out of its range.
     pub fn choose_tokens(&self, rows: &[RowChoice<'_>]) -> Result<Array> {
         let mut inputs = vec![self];
         let (mut drawings, mut penalties, mut biases) =
             (Vec::with_capacity(rows.len()), Vec::new(), Vec::new());
+        let mut masks = ffi::RowMasks { rows: Vec::new(), words: Vec::new() };
         for (row, asked) in (0..).zip(rows) {
+            if let Some(words) = asked.mask {
+                masks.rows.push(row);
+                masks.words.extend_from_slice(words);
+            }
             drawings.push(drawing(&asked.choice)?);
             if let Some(penalty) = &asked.penalty {
                 inputs.extend([penalty.prompt, penalty.generated]);
@@ -101,7 +109,7 @@ impl Array {
             }
             biases.extend(asked.biases.iter().map(|&(token, value)| ffi::TokenBias { row, token, value }));
         }
-        Array::wrap(ffi::choose_tokens(&list(&inputs), &drawings, &penalties, &biases))
+        Array::wrap(ffi::choose_tokens(&list(&inputs), &drawings, &penalties, &biases, &masks))
     }
 
     /// Log-probabilities, by these logits `[rows, vocabulary]`, of `tokens` `[rows]` u32 and of the `count` most

@@ -21,7 +21,7 @@ fn array(data: &[f32], shape: [usize; 2]) -> Array {
 }
 
 fn row(choice: Choice) -> RowChoice<'static> {
-    RowChoice { choice, penalty: None, biases: &[] }
+    RowChoice { choice, penalty: None, biases: &[], mask: None }
 }
 
 fn draw(how: Drawing) -> RowChoice<'static> {
@@ -107,7 +107,7 @@ fn draws_follow_the_distribution() {
 }
 
 #[test]
-fn penalties_and_biases_come_first() {
+fn biases_and_penalties_come_first() {
     let logits = array(&[1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0], [3, 4]);
     let counts = |data: [f32; 4]| Array::from_slice(&data, &[4]).unwrap();
     let (prompt, generated) = (counts([0.0, 0.0, 0.0, 1.0]), counts([0.0, 0.0, 2.0, 0.0]));

@@ -1,2 +1,2 @@
-"""What `bench-tenants` is made of: `client` reads streams, `scenarios` measures, `report` compares with the bars, `plot`
-draws."""
+"""What `bench-tenants` is made of: `client` reads streams, `scenarios` measures, `report` compares with the bars, and
+`plot` draws."""

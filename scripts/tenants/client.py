@@ -27,9 +27,9 @@ class Stream:
         return self.times[0] - self.sent
 
     def gaps(self, begin=0.0, end=float("inf")):
-        """Times between pieces that both came between `begin` and `end`."""
-        times = [at for at in self.times if begin <= at <= end]
-        return [later - earlier for earlier, later in zip(times, times[1:])]
+        """Times between pieces, of those that ended between `begin` and `end`."""
+        pairs = zip(self.times, self.times[1:])
+        return [later - earlier for earlier, later in pairs if begin <= later <= end]
 
 
 class Client:
@@ -60,7 +60,7 @@ class Client:
             connection.close()
 
     def stream(self, messages, max_tokens, stream=None, **more):
-        """Reads a chat answer to its end, or until somebody sets `stopped`. Text and times are in what is given back."""
+        """Reads a chat answer to its end, or until somebody sets `stopped`; `stream` fills as it comes."""
         body = {
             "messages": messages,
             "max_tokens": max_tokens,

@@ -1,4 +1,4 @@
-"""Charts of dots over time on a logarithmic axis, as SVG text. Series differ in lightness and shape, for grey prints."""
+"""Charts of dots over time on a logarithmic axis, as SVG text. Series differ in lightness and shape."""
 
 import math
 

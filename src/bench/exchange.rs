@@ -31,6 +31,7 @@ pub(super) struct RequestShape {
     pub(super) output_tokens: u32,
     pub(super) temperature: f32,
     pub(super) ignore_eos: bool,
+    pub(super) response_format: Option<Value>,
 }
 
 /// A request that was answered to its end. Times are in seconds.
@@ -126,6 +127,9 @@ impl RequestShape {
         // An extension of vLLM's and others': sent only if asked for, since strict servers refuse it.
         if self.ignore_eos {
             body["ignore_eos"] = json!(true);
+        }
+        if let Some(format) = &self.response_format {
+            body["response_format"] = format.clone();
         }
         body
     }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::{StreamExt as _, stream};
+use serde_json::Value;
 
 pub use arrivals::Load;
 pub use chunk::TokenCounts;
@@ -58,6 +59,8 @@ pub struct Options {
     pub temperature: f32,
     /// Asks the server to go on past the end of an answer, up to `output_tokens`.
     pub ignore_eos: bool,
+    /// Sent as `response_format`.
+    pub response_format: Option<Value>,
     /// How long one request may take.
     pub timeout: Duration,
 }
@@ -94,6 +97,7 @@ async fn drive(options: &Options, progress: &dyn Fn(Stage, usize, usize)) -> Res
         output_tokens: options.output_tokens,
         temperature: options.temperature,
         ignore_eos: options.ignore_eos,
+        response_format: options.response_format.clone(),
     };
 
     let maker = Prompts::new(&client, options.prompts).await?;

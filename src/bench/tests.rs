@@ -158,6 +158,7 @@ fn options(server: &Server) -> Options {
         output_tokens: 3,
         temperature: 0.0,
         ignore_eos: false,
+        response_format: None,
         timeout: Duration::from_secs(20),
     }
 }
@@ -210,7 +211,13 @@ fn requests_ask_for_what_was_said() {
     let server = serve(three_tokens, Tokenize::Vllm);
     report(&Options { requests: 1, model: Some("mine".to_owned()), ..options(&server) });
     let completions = Endpoint::Completions;
-    report(&Options { requests: 1, endpoint: completions, ignore_eos: true, ..options(&server) });
+    report(&Options {
+        requests: 1,
+        endpoint: completions,
+        ignore_eos: true,
+        response_format: Some(json!({"type": "json_object"})),
+        ..options(&server)
+    });
     let bodies = server.seen.bodies.lock().unwrap();
     let common = |body: &Value| {
         assert_eq!((&body["max_tokens"], &body["stream"]), (&json!(3), &json!(true)));
@@ -219,6 +226,8 @@ fn requests_ask_for_what_was_said() {
     bodies.iter().for_each(common);
     assert_eq!((&bodies[0]["model"], bodies[0].get("ignore_eos")), (&json!("mine"), None));
     assert_eq!(bodies[1]["ignore_eos"], json!(true));
+    assert_eq!(bodies[0].get("response_format"), None);
+    assert_eq!(bodies[1]["response_format"], json!({"type": "json_object"}));
     assert!(bodies[1]["prompt"].is_string() && bodies[1].get("messages").is_none());
 }
 

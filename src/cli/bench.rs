@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::env;
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, ValueEnum};
 use indicatif::ProgressBar;
+use serde_json::Value;
 
 use super::error::UsageError;
 use super::examples;
@@ -53,6 +55,9 @@ struct BenchArgs {
     /// Ask the server to go on past the end of an answer (`ignore_eos`, which not every server takes)
     #[arg(long)]
     ignore_eos: bool,
+    /// Hold the answers to the `response_format` that this file holds as JSON
+    #[arg(long, value_name = "FILE")]
+    response_format: Option<PathBuf>,
     /// Randomness of the answers
     #[arg(long, value_name = "T", default_value_t = 0.0)]
     temperature: f32,
@@ -108,6 +113,7 @@ impl BenchArgs {
                 self.shared_prefix, self.prompt_tokens
             )));
         }
+        let response_format = self.response_format.as_deref().map(read_json).transpose()?;
         Ok(Options {
             url: self.url,
             api_key: api_key(self.api_key, |name| env::var(name).ok())?,
@@ -127,9 +133,16 @@ impl BenchArgs {
             output_tokens: self.output_tokens,
             temperature: self.temperature,
             ignore_eos: self.ignore_eos,
+            response_format,
             timeout: Duration::from_secs(self.timeout),
         })
     }
+}
+
+fn read_json(path: &Path) -> Result<Value, UsageError> {
+    let refuse = |error: String| UsageError(format!("--response-format {}: {error}", path.display()));
+    let text = fs::read(path).map_err(|error| refuse(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))
 }
 
 /// Variables that hold a key, the first that is set and not empty counts. The second is what other tools read.

@@ -176,7 +176,7 @@ mod tests {
         Generated {
             text: "Paris".to_owned(),
             finish_reason: "stop".to_owned(),
-            usage: Usage { prompt_tokens: 9, cached_tokens: 0, completion_tokens },
+            usage: Usage { prompt_tokens: 9, completion_tokens, ..Usage::default() },
             ttft: Duration::from_millis(500),
             duration: Duration::from_millis(2500),
             logprobs: None,

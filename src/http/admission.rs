@@ -1,4 +1,4 @@
-//! How a request wants to be scheduled: `priority`, `timeout` and `cache_salt`.
+//! How a request wants to be scheduled: `priority` (or OpenAI's `service_tier`), `timeout` and `cache_salt`.
 
 use sha2::{Digest, Sha256};
 use troupe_actors::session::Admission;
@@ -10,25 +10,78 @@ use super::fields::{Fields, wrong_type};
 /// The longest time that a request may ask for, in seconds.
 const MAX_TIMEOUT_S: f64 = 86_400.0;
 
+/// A class of service, as OpenAI's clients name it. It stands for a priority, which the tenant's ceiling bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServiceTier {
+    /// As it comes.
+    Default,
+    /// Whenever there is room.
+    Flex,
+    /// Somebody waits for it.
+    Priority,
+}
+
+impl ServiceTier {
+    /// As answers name it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Flex => "flex",
+            Self::Priority => "priority",
+        }
+    }
+
+    fn priority(self) -> Priority {
+        match self {
+            Self::Default => Priority::Normal,
+            Self::Flex => Priority::Batch,
+            Self::Priority => Priority::Interactive,
+        }
+    }
+}
+
 /// Takes the fields. Whose request it is they do not say: [`Tenant::sign`](super::tenants::Tenant::sign) does.
 ///
 /// # Errors
 /// The first field that is wrong, by name.
-pub(super) fn read(fields: &mut Fields) -> Result<Admission, ApiError> {
-    Ok(Admission {
-        priority: priority(fields)?,
+pub(super) fn read(fields: &mut Fields) -> Result<(Admission, Option<ServiceTier>), ApiError> {
+    let tier = service_tier(fields)?;
+    let admission = Admission {
+        priority: priority(fields, tier)?,
         timeout: timeout(fields)?,
         cache_salt: fields.string("cache_salt")?.map_or(0, |salt| salt_of(&salt)),
         ..Admission::default()
-    })
+    };
+    Ok((admission, tier))
 }
 
-fn priority(fields: &mut Fields) -> Result<Priority, ApiError> {
-    let Some(name) = fields.string("priority")? else { return Ok(Priority::default()) };
-    Priority::from_name(&name).ok_or_else(|| {
+fn service_tier(fields: &mut Fields) -> Result<Option<ServiceTier>, ApiError> {
+    let Some(name) = fields.string("service_tier")? else { return Ok(None) };
+    match name.as_str() {
+        "auto" | "default" => Ok(Some(ServiceTier::Default)),
+        "flex" => Ok(Some(ServiceTier::Flex)),
+        "priority" => Ok(Some(ServiceTier::Priority)),
+        other => {
+            let reason = format!("{:?} is not one of auto, default, flex, priority", echo(other));
+            Err(ApiError::invalid("service_tier", reason))
+        }
+    }
+}
+
+fn priority(fields: &mut Fields, tier: Option<ServiceTier>) -> Result<Priority, ApiError> {
+    let asked = tier.map(ServiceTier::priority);
+    let Some(name) = fields.string("priority")? else { return Ok(asked.unwrap_or_default()) };
+    let priority = Priority::from_name(&name).ok_or_else(|| {
         let names = Priority::ALL.map(Priority::as_str).join(", ");
         ApiError::invalid("priority", format!("{:?} is not one of {names}", echo(&name)))
-    })
+    })?;
+    match asked {
+        Some(other) if other != priority => {
+            let reason = format!("{name:?} contradicts service_tier, which stands for {:?}", other.as_str());
+            Err(ApiError::invalid("priority", reason))
+        }
+        _ => Ok(priority),
+    }
 }
 
 /// Microseconds of a time in seconds.
@@ -56,7 +109,22 @@ mod tests {
     use super::*;
 
     fn of(body: Value) -> Result<Admission, ApiError> {
-        read(&mut Fields::of(body, "body").unwrap())
+        read(&mut Fields::of(body, "body").unwrap()).map(|(admission, _)| admission)
+    }
+
+    #[test]
+    fn a_service_tier_stands_for_a_priority() {
+        for (tier, priority, named) in [
+            ("auto", Priority::Normal, "default"),
+            ("default", Priority::Normal, "default"),
+            ("flex", Priority::Batch, "flex"),
+            ("priority", Priority::Interactive, "priority"),
+        ] {
+            let body = json!({ "service_tier": tier });
+            let (admission, found) = read(&mut Fields::of(body, "body").unwrap()).unwrap();
+            assert_eq!((admission.priority, found.unwrap().as_str()), (priority, named));
+            assert!(of(json!({"service_tier": tier, "priority": priority.as_str()})).is_ok());
+        }
     }
 
     #[test]
@@ -85,6 +153,14 @@ mod tests {
             (
                 json!({"priority": 0}),
                 "invalid type for 'priority': expected a string, but got an integer instead",
+            ),
+            (
+                json!({"service_tier": "scale"}),
+                "invalid value for 'service_tier': \"scale\" is not one of auto, default, flex, priority",
+            ),
+            (
+                json!({"service_tier": "flex", "priority": "normal"}),
+                "invalid value for 'priority': \"normal\" contradicts service_tier, which stands for \"batch\"",
             ),
             (
                 json!({"timeout": 0}),

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::{HttpResponse, HttpResponseBuilder};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
-use troupe_actors::session::{End, Output, Part, Piece};
-use troupe_protocol::{FinishReason, RateStatuses, Usage};
+use troupe_actors::session::{CallPart, End, FinishReason, Output, Part, Piece};
+use troupe_protocol::{RateStatuses, Usage};
 
+use super::admission::ServiceTier;
 use super::error::ApiError;
 use super::params::Delivery;
 use super::rate_headers;
@@ -16,7 +17,7 @@ use super::sse::EventStream;
 
 /// How long a stream's first output is waited for before its headers go out. A rejection comes at once and still
 /// gets its own status; a long queue or prefill does not keep the client without a word.
-const HEADERS_AFTER: Duration = Duration::from_secs(1);
+pub(super) const HEADERS_AFTER: Duration = Duration::from_secs(1);
 
 /// What one API makes of outputs.
 pub(super) trait Shape {
@@ -24,6 +25,14 @@ pub(super) trait Shape {
     fn opening(&mut self, choice: u32) -> Option<Value>;
     /// The chunk of a piece.
     fn chunk(&mut self, choice: u32, piece: Piece) -> Value;
+    /// The chunk of a piece of reasoning, if it is shown.
+    fn reasoning_chunk(&mut self, _choice: u32, _piece: Piece) -> Option<Value> {
+        None
+    }
+    /// The chunk of a part of a call, if there is something to say of it.
+    fn call_chunk(&mut self, _choice: u32, _part: CallPart) -> Option<Value> {
+        None
+    }
     /// The chunk that ends a choice.
     fn closing(&mut self, choice: u32, reason: FinishReason) -> Value;
     /// The last chunk of a stream that tells its usage.
@@ -35,10 +44,54 @@ pub(super) trait Shape {
 /// A choice that came to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice {
-    /// All of its pieces in one.
-    pub(super) piece: Piece,
+    /// What it says.
+    pub(super) message: Message,
     /// Why it ended.
     pub(super) reason: FinishReason,
+}
+
+/// What a choice says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Message {
+    /// All pieces of its content in one.
+    pub(super) piece: Piece,
+    /// Its reasoning.
+    pub(super) reasoning: String,
+    /// Its calls, broken ones included.
+    pub(super) calls: Vec<Call>,
+}
+
+/// A tool call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    /// Its id.
+    pub(super) id: String,
+    /// The tool's name.
+    pub(super) name: String,
+    /// Its arguments: a JSON object, or the beginning of one if the call is broken.
+    pub(super) arguments: String,
+}
+
+impl Message {
+    fn add_text(&mut self, piece: Piece) {
+        self.piece.text += &piece.text;
+        self.piece.tokens.extend(piece.tokens);
+    }
+
+    fn add_call(&mut self, part: CallPart) {
+        match part {
+            CallPart::Started { id, name, .. } => {
+                self.calls.push(Call { id, name, arguments: String::new() });
+            }
+            CallPart::Arguments { index, fragment } => {
+                if let Some(call) = self.calls.get_mut(index) {
+                    call.arguments += &fragment;
+                }
+            }
+            // The reason of the choice's end tells.
+            CallPart::Finished { .. } | CallPart::Broken { .. } => {}
+        }
+    }
 }
 
 /// What all chunks of an answer have in common.
@@ -52,6 +105,8 @@ pub(super) struct Envelope {
     pub(super) model: String,
     /// Chunks say that their usage is null, as OpenAI's do if the usage is asked for.
     pub(super) usage_is_null: bool,
+    /// The class of service, if the request named one.
+    pub(super) service_tier: Option<ServiceTier>,
 }
 
 impl Envelope {
@@ -72,18 +127,23 @@ impl Envelope {
             "completion_tokens": usage.completion_tokens,
             "total_tokens": usage.prompt_tokens + usage.completion_tokens,
             "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         });
         whole
     }
 
     fn wrap(&self, object: &str, choices: Vec<Value>) -> Value {
-        json!({
+        let mut whole = json!({
             "id": self.id,
             "object": object,
             "created": self.created,
             "model": self.model,
             "choices": choices,
-        })
+        });
+        if let Some(tier) = self.service_tier {
+            whole["service_tier"] = tier.as_str().into();
+        }
+        whole
     }
 }
 
@@ -107,6 +167,7 @@ impl Bill {
             self.total.cached_tokens += usage.cached_tokens;
         }
         self.total.completion_tokens += usage.completion_tokens;
+        self.total.reasoning_tokens += usage.reasoning_tokens;
     }
 
     /// All of it.
@@ -124,6 +185,46 @@ pub(super) struct Running {
     pub(super) choices: u32,
     /// What they take.
     pub(super) bill: Bill,
+    /// Which of them are answered with.
+    pub(super) keep: Keep,
+}
+
+/// Which of a prompt's choices are answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// All.
+    All,
+    /// The likeliest: those whose tokens have the highest mean log-probability.
+    Best {
+        /// How many.
+        count: u32,
+        /// Of how many for each prompt.
+        of: u32,
+    },
+}
+
+impl Keep {
+    fn of(self, choices: Vec<Choice>) -> Vec<Choice> {
+        let Self::Best { count, of } = self else { return choices };
+        let mut kept = Vec::new();
+        let mut rest = choices.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut of_prompt: Vec<Choice> = rest.by_ref().take(of.max(1) as usize).collect();
+            // Stable: of equals, the earlier.
+            of_prompt.sort_by(|one, other| mean_logprob(other).total_cmp(&mean_logprob(one)));
+            kept.extend(of_prompt.into_iter().take(count as usize));
+        }
+        kept
+    }
+}
+
+/// Of the tokens of a choice's text; nothing is less likely than a text without any.
+fn mean_logprob(choice: &Choice) -> f32 {
+    let tokens = &choice.message.piece.tokens;
+    match tokens.len() {
+        0 => f32::NEG_INFINITY,
+        count => tokens.iter().map(|token| token.chosen.logprob).sum::<f32>() / count as f32,
+    }
 }
 
 /// Answers in the way that was asked for.
@@ -142,7 +243,7 @@ pub(super) async fn respond<S: Shape + Unpin + 'static>(
 }
 
 async fn respond_whole(mut running: Running, mut shape: impl Shape) -> Result<HttpResponse, ApiError> {
-    let mut pieces = vec![Piece::default(); running.choices as usize];
+    let mut messages = vec![Message::default(); running.choices as usize];
     let mut reasons = vec![None; running.choices as usize];
     let mut rates = RateStatuses::default();
     while reasons.contains(&None) {
@@ -151,11 +252,9 @@ async fn respond_whole(mut running: Running, mut shape: impl Shape) -> Result<Ht
         };
         match part {
             Part::Accepted(left) => rates = rates.least(left),
-            Part::Text(piece) => {
-                let whole = &mut pieces[choice as usize];
-                whole.text += &piece.text;
-                whole.tokens.extend(piece.tokens);
-            }
+            Part::Text(piece) => messages[choice as usize].add_text(piece),
+            Part::Reasoning(piece) => messages[choice as usize].reasoning += &piece.text,
+            Part::Call(part) => messages[choice as usize].add_call(part),
             Part::End(end) => {
                 let (reason, usage) = finished(end)?;
                 reasons[choice as usize] = Some(reason);
@@ -163,8 +262,8 @@ async fn respond_whole(mut running: Running, mut shape: impl Shape) -> Result<Ht
             }
         }
     }
-    let choices = pieces.into_iter().zip(reasons.into_iter().flatten());
-    let choices = choices.map(|(piece, reason)| Choice { piece, reason }).collect();
+    let choices = messages.into_iter().zip(reasons.into_iter().flatten());
+    let choices = running.keep.of(choices.map(|(message, reason)| Choice { message, reason }).collect());
     let mut response = HttpResponse::Ok().json(shape.document(choices, running.bill.total()));
     rate_headers::insert(response.headers_mut(), &rates);
     Ok(response)
@@ -178,20 +277,28 @@ async fn respond_stream<S: Shape + Unpin + 'static>(
     let mut rates = RateStatuses::default();
     let first = first_output(&mut running.outputs, &mut rates);
     let first = tokio::time::timeout(HEADERS_AFTER, first).await.ok().transpose()?;
-    let mut response = HttpResponse::Ok()
-        .content_type("text/event-stream")
-        .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")))
-        .insert_header((HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")))
-        .streaming(EventStream::new(running, first, shape, include_usage));
+    let mut response = stream_head().streaming(EventStream::new(running, first, shape, include_usage));
     rate_headers::insert(response.headers_mut(), &rates);
     Ok(response)
+}
+
+/// The head of an answer that is a stream of events.
+pub(super) fn stream_head() -> HttpResponseBuilder {
+    let mut head = HttpResponse::Ok();
+    head.content_type("text/event-stream")
+        .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+        .insert_header((HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")));
+    head
 }
 
 /// The first that a client gets to see. On the way there, `rates` become what the choices that were taken leave.
 ///
 /// # Errors
 /// A rejection or a fault.
-async fn first_output(outputs: &mut Receiver<Output>, rates: &mut RateStatuses) -> Result<Output, ApiError> {
+pub(super) async fn first_output(
+    outputs: &mut Receiver<Output>,
+    rates: &mut RateStatuses,
+) -> Result<Output, ApiError> {
     loop {
         let Some(Output { choice, part }) = outputs.recv().await else {
             return Err(ApiError::internal("a session ended without a word"));
@@ -201,11 +308,10 @@ async fn first_output(outputs: &mut Receiver<Output>, rates: &mut RateStatuses) 
                 *rates = rates.least(left);
                 continue;
             }
-            Part::Text(piece) => Part::Text(piece),
-            Part::End(end) => {
-                let (reason, usage) = finished(end)?;
-                Part::End(End::Finished { reason, usage })
-            }
+            said @ (Part::Text(_) | Part::Reasoning(_) | Part::Call(_)) => said,
+            Part::End(End::Rejected(reason)) => return Err(reason.into()),
+            Part::End(End::Failed(fault)) => return Err(fault.into()),
+            Part::End(end @ End::Finished { .. }) => Part::End(end),
         };
         return Ok(Output { choice, part });
     }
@@ -217,7 +323,7 @@ async fn first_output(outputs: &mut Receiver<Output>, rates: &mut RateStatuses) 
 /// Otherwise.
 pub(super) fn finished(end: End) -> Result<(FinishReason, Usage), ApiError> {
     match end {
-        End::Finished { reason, usage } => Ok((reason, usage)),
+        End::Finished { reason, usage, .. } => Ok((reason, usage)),
         End::Rejected(reason) => Err(reason.into()),
         End::Failed(fault) => Err(fault.into()),
     }

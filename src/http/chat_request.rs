@@ -8,14 +8,19 @@ use troupe_protocol::sampling::MAX_LOGPROBS;
 use super::error::{ApiError, echo};
 use super::fields::{Fields, Unimplemented, to_list, wrong_type};
 use super::params::{self, Generation};
+use super::reasoning::{self, ReasoningOptions};
+use super::response_format;
 use super::tenants::Tenant;
+use super::tools::{self, Toolbox};
 
 /// The most messages of one conversation.
 pub(super) const MAX_MESSAGES: usize = 4096;
 
-const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+/// Who may say a message.
+pub(super) const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
-const UNIMPLEMENTED: &[Unimplemented] = &[
+/// Fields of this endpoint that this server does not implement.
+pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
     // A template writes the special tokens itself; a second BOS is always wrong.
     Unimplemented { name: "add_special_tokens", neutral: &["false"] },
     Unimplemented { name: "audio", neutral: &[] },
@@ -24,20 +29,14 @@ const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "echo", neutral: &["false"] },
     Unimplemented { name: "function_call", neutral: &["\"none\""] },
     Unimplemented { name: "functions", neutral: &["[]"] },
-    Unimplemented { name: "include_reasoning", neutral: &["true"] },
     Unimplemented { name: "mm_processor_kwargs", neutral: &[] },
     Unimplemented { name: "modalities", neutral: &[r#"["text"]"#] },
-    Unimplemented { name: "parallel_tool_calls", neutral: &["true", "false"] },
     Unimplemented { name: "prediction", neutral: &[] },
-    Unimplemented { name: "prompt_cache_key", neutral: &[] },
-    Unimplemented { name: "prompt_cache_retention", neutral: &[] },
-    Unimplemented { name: "reasoning_effort", neutral: &[] },
-    Unimplemented { name: "safety_identifier", neutral: &[] },
-    Unimplemented { name: "service_tier", neutral: &["\"auto\"", "\"default\""] },
+    Unimplemented { name: "prompt_cache_retention", neutral: &["\"in_memory\"", "\"in-memory\""] },
+    Unimplemented { name: "reasoning", neutral: &[] },
     Unimplemented { name: "store", neutral: &["false"] },
-    Unimplemented { name: "tool_choice", neutral: &["\"none\"", "\"auto\""] },
-    Unimplemented { name: "tools", neutral: &["[]"] },
-    Unimplemented { name: "verbosity", neutral: &[] },
+    Unimplemented { name: "thinking_budget_tokens", neutral: &[] },
+    Unimplemented { name: "verbosity", neutral: &["\"medium\""] },
     Unimplemented { name: "web_search_options", neutral: &[] },
 ];
 
@@ -46,6 +45,10 @@ const UNIMPLEMENTED: &[Unimplemented] = &[
 pub(super) struct ChatRequest {
     /// The conversation to be answered.
     pub(super) conversation: Conversation,
+    /// What may be called.
+    pub(super) toolbox: Toolbox,
+    /// What becomes of its reasoning.
+    pub(super) reasoning: ReasoningOptions,
     /// How to answer.
     pub(super) generation: Generation,
 }
@@ -55,10 +58,24 @@ pub(super) struct ChatRequest {
 pub(super) struct Conversation {
     /// In OpenAI's shape; at least one.
     pub(super) messages: Vec<Value>,
+    /// Definitions of tools, in OpenAI's shape.
+    pub(super) tools: Vec<Value>,
     /// What the prompt ends in.
     pub(super) ending: Ending,
     /// Further variables of the template.
     pub(super) variables: Map<String, Value>,
+}
+
+impl Conversation {
+    /// The text of the message that the answer continues, if it continues one.
+    pub(super) fn continued(&self) -> Option<String> {
+        let last = self.messages.last().filter(|_| self.ending == Ending::ContinueFinalMessage)?;
+        match last.get("content")? {
+            Value::String(text) => Some(text.clone()),
+            Value::Array(parts) => parts.last()?.get("text")?.as_str().map(str::to_owned),
+            _ => None,
+        }
+    }
 }
 
 /// Reads a chat request.
@@ -72,11 +89,14 @@ pub(super) fn read(
     entropy: u64,
 ) -> Result<ChatRequest, ApiError> {
     params::check_model(&mut fields, card, tenant)?;
-    let conversation = conversation(&mut fields)?;
+    let toolbox = tools::read(&mut fields, &card.output)?;
+    let mut conversation = conversation(&mut fields)?;
+    conversation.tools.clone_from(&toolbox.definitions);
+    let reasoning = reasoning::read(&mut fields, card, &mut conversation.variables)?;
     let mut generation = params::read(&mut fields, card, entropy)?;
     generation.sampling.logprobs = logprobs(&mut fields)?;
-    fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED].concat())?;
-    Ok(ChatRequest { conversation, generation })
+    fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED, response_format::UNIMPLEMENTED].concat())?;
+    Ok(ChatRequest { conversation, toolbox, reasoning, generation })
 }
 
 /// Takes the fields that make a prompt of messages.
@@ -104,6 +124,7 @@ pub(super) fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError
     };
     Ok(Conversation {
         messages,
+        tools: Vec::new(),
         ending,
         variables: fields.object("chat_template_kwargs")?.unwrap_or_default(),
     })

@@ -4,9 +4,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use troupe_actors::tokenizer::AddSpecial;
 use troupe_protocol::TokenId;
 
-use super::answer;
+use super::answer::{self, Envelope, Keep, Running};
 use super::completions_answer::TextAnswer;
-use super::completions_request::{self, CompletionRequest, Prompt};
+use super::completions_request::{self, CompletionRequest, Prompt, Suffix};
 use super::error::ApiError;
 use super::generate::{self, entropy};
 use super::request_body::read_object;
@@ -25,17 +25,29 @@ pub(super) async fn handle(
     let served = state.served()?;
     let request = completions_request::read(fields, &served.card, &tenant, entropy())?;
     let echo = if request.echo { echoes(served, &request.prompts).await? } else { Vec::new() };
-    let CompletionRequest { prompts, add, mut generation, .. } = request;
+    let CompletionRequest { prompts, add, suffix, mut generation, best_of, .. } = request;
     tenant.sign(&mut generation.admission);
-    let prompts = encode(served, prompts, add).await?;
-    let running = generate::start(&state, served, prompts, &generation, "prompt")?;
+    let prompts = match suffix {
+        None => encode(served, prompts, add).await?,
+        Some(suffix) => encode_around(served, prompts, suffix, add).await?,
+    };
     let shape = TextAnswer {
-        envelope: generate::envelope("cmpl", served, generation.delivery),
+        envelope: Envelope {
+            service_tier: generation.service_tier,
+            ..generate::envelope("cmpl", served, generation.delivery)
+        },
         logprobs: generation.sampling.logprobs.is_some(),
         echo,
         choices_per_prompt: generation.choices,
     };
-    answer::respond(running, shape, generation.delivery).await
+    let mut keep = Keep::All;
+    if let Some(of) = best_of {
+        keep = Keep::Best { count: generation.choices, of };
+        generation.choices = of;
+        generation.sampling.logprobs.get_or_insert(0);
+    }
+    let running = generate::start(&state, served, prompts, &generation, "prompt").await?;
+    answer::respond(Running { keep, ..running }, shape, generation.delivery).await
 }
 
 async fn encode(
@@ -51,6 +63,19 @@ async fn encode(
         });
     }
     Ok(encoded)
+}
+
+/// Prompts that ask for what is missing between theirs and a suffix.
+async fn encode_around(
+    served: &Served,
+    prompts: Vec<Prompt>,
+    Suffix { text, fill_in }: Suffix,
+    add: AddSpecial,
+) -> Result<Vec<Vec<TokenId>>, ApiError> {
+    let frame = tokenize::encode_text(served, String::new(), add).await?;
+    let after = tokenize::encode_text(served, text, AddSpecial::Never).await?;
+    let before = encode(served, prompts, AddSpecial::Never).await?;
+    Ok(before.iter().map(|before| [&*frame, &fill_in.prompt(before, &after)].concat()).collect())
 }
 
 /// The prompts as text.

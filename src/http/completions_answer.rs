@@ -1,8 +1,8 @@
 //! The shape of a text completion.
 
 use serde_json::{Map, Value, json};
-use troupe_actors::session::{Alternative, Piece, ScoredToken, reason_name};
-use troupe_protocol::{FinishReason, Usage};
+use troupe_actors::session::{Alternative, FinishReason, Piece, ScoredToken, reason_name};
+use troupe_protocol::Usage;
 
 use super::answer::{Choice, Envelope, Shape};
 
@@ -71,7 +71,8 @@ impl Shape for TextAnswer {
     }
 
     fn document(&mut self, choices: Vec<Choice>, usage: Usage) -> Value {
-        let choices = (0..).zip(choices).map(|(index, Choice { piece, reason })| {
+        let choices = (0..).zip(choices).map(|(index, Choice { message, reason })| {
+            let piece = message.piece;
             let text = format!("{}{}", self.echo(index), piece.text);
             self.choice(index, &text, self.logprobs(index, &piece.tokens), Some(reason))
         });

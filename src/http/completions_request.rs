@@ -2,16 +2,18 @@
 
 use serde_json::Value;
 use troupe_actors::model_card::ModelCard;
-use troupe_actors::tokenizer::AddSpecial;
+use troupe_actors::tokenizer::{AddSpecial, FillIn};
 use troupe_protocol::TokenId;
 
 use super::error::ApiError;
 use super::fields::{Fields, Unimplemented, wrong_type};
-use super::params::{self, Generation, MAX_CHOICES};
+use super::params::{self, Delivery, Generation, MAX_CHOICES};
+use super::response_format;
 use super::tenants::Tenant;
 use super::tokenize::add_special;
 
-const UNIMPLEMENTED: &[Unimplemented] = &[Unimplemented { name: "suffix", neutral: &["\"\""] }];
+/// Fields of this endpoint that this server does not implement.
+pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[];
 
 /// A text completion request, validated as far as that needs no tokenizer.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,10 +22,23 @@ pub(super) struct CompletionRequest {
     pub(super) prompts: Vec<Prompt>,
     /// Whether strings get the tokenizer's special tokens.
     pub(super) add: AddSpecial,
+    /// The text behind the gap that the answer fills, if it fills one.
+    pub(super) suffix: Option<Suffix>,
     /// Whether the answer begins with the prompt.
     pub(super) echo: bool,
+    /// How many choices are generated for each prompt, if more than are answered with.
+    pub(super) best_of: Option<u32>,
     /// How to answer.
     pub(super) generation: Generation,
+}
+
+/// What follows the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Suffix {
+    /// The text.
+    pub(super) text: String,
+    /// The tokens that tell the model.
+    pub(super) fill_in: FillIn,
 }
 
 /// One prompt.
@@ -48,11 +63,13 @@ pub(super) fn read(
     params::check_model(&mut fields, card, tenant)?;
     let prompts = prompts(fields.required("prompt")?, card.limits.vocab_size)?;
     let mut generation = params::read(&mut fields, card, entropy)?;
-    if prompts.len() as u64 * u64::from(generation.choices) > u64::from(MAX_CHOICES) {
-        let reason = format!("{} prompts of n choices are more than {MAX_CHOICES} choices", prompts.len());
+    let best_of = best_of(&mut fields, &generation)?;
+    let choices = best_of.unwrap_or(generation.choices);
+    if prompts.len() as u64 * u64::from(choices) > u64::from(MAX_CHOICES) {
+        let reason =
+            format!("{} prompts of {choices} choices are more than {MAX_CHOICES} choices", prompts.len());
         return Err(ApiError::invalid("prompt", reason));
     }
-    check_best_of(&mut fields, generation.choices)?;
     let logprobs = fields.unsigned("logprobs")?;
     generation.sampling.logprobs = logprobs.map(|top| params::alternatives("logprobs", top)).transpose()?;
     let echo = fields.bool("echo")?.unwrap_or(false);
@@ -62,18 +79,36 @@ pub(super) fn read(
         return Err(ApiError::Unsupported { param: "echo".to_owned(), reason });
     }
     let add = add_special(&mut fields)?;
-    fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED].concat())?;
-    Ok(CompletionRequest { prompts, add, echo, generation })
+    let suffix = suffix(&mut fields, card)?;
+    fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED, response_format::UNIMPLEMENTED].concat())?;
+    Ok(CompletionRequest { prompts, add, suffix, echo, best_of, generation })
 }
 
-/// Choosing the best of more choices than are returned is not implemented; of as many, there is nothing to choose.
-fn check_best_of(fields: &mut Fields, choices: u32) -> Result<(), ApiError> {
-    match fields.unsigned("best_of")? {
-        Some(best_of) if best_of != choices => {
-            let reason = format!("only the value of n ({choices}) is accepted");
-            Err(ApiError::Unsupported { param: "best_of".to_owned(), reason })
+fn suffix(fields: &mut Fields, card: &ModelCard) -> Result<Option<Suffix>, ApiError> {
+    let Some(text) = fields.string("suffix")?.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let fill_in = FillIn::of(&card.tokenizer).ok_or_else(|| ApiError::Unsupported {
+        param: "suffix".to_owned(),
+        reason: "this model's vocabulary has no tokens for filling in".to_owned(),
+    })?;
+    Ok(Some(Suffix { text, fill_in }))
+}
+
+/// How many choices the answer's are the best of, if of more than themselves. Which they are is known in the end only, so
+/// that they cannot be streamed.
+fn best_of(fields: &mut Fields, generation: &Generation) -> Result<Option<u32>, ApiError> {
+    let n = generation.choices;
+    match fields.unsigned("best_of")?.filter(|&count| count != n) {
+        None => Ok(None),
+        Some(count) if count < n => {
+            Err(ApiError::invalid("best_of", format!("{count} is less than n, which is {n}")))
         }
-        _ => Ok(()),
+        Some(count) if count > MAX_CHOICES => {
+            Err(ApiError::invalid("best_of", format!("{count} is above the limit of {MAX_CHOICES}")))
+        }
+        Some(_) if generation.delivery != Delivery::Whole => {
+            Err(ApiError::invalid("best_of", "the best are known in the end only, so they are not streamed"))
+        }
+        count => Ok(count),
     }
 }
 

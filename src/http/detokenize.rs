@@ -2,15 +2,17 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
+use troupe_actors::model_card::ModelCard;
 use troupe_actors::tokenizer_pool::Decode;
 use troupe_protocol::TokenId;
 
 use super::error::ApiError;
+use super::fields::Fields;
 use super::generate::prompt_error;
 use super::params::{check_model, token_ids};
 use super::request_body::read_object;
 use super::state::{AppState, Served};
-use super::tenants::Caller;
+use super::tenants::{Caller, Tenant};
 use super::tokenize::pool_is_gone;
 
 /// Decodes tokens.
@@ -20,13 +22,22 @@ pub(super) async fn handle(
     state: web::Data<AppState>,
     Caller(tenant): Caller,
 ) -> Result<HttpResponse, ApiError> {
-    let mut fields = read_object(&request, payload, state.body_limit).await?;
+    let fields = read_object(&request, payload, state.body_limit).await?;
     let served = state.served()?;
-    check_model(&mut fields, &served.card, &tenant)?;
-    let tokens = token_ids("tokens", fields.required("tokens")?, served.card.limits.vocab_size)?;
-    fields.finish(&[])?;
+    let tokens = read(fields, &served.card, &tenant)?;
     let prompt = decode(served, tokens).await?;
     Ok(HttpResponse::Ok().json(json!({ "prompt": prompt })))
+}
+
+/// Reads a request: the tokens to decode.
+///
+/// # Errors
+/// The first field that is wrong, by name.
+pub(super) fn read(mut fields: Fields, card: &ModelCard, tenant: &Tenant) -> Result<Vec<TokenId>, ApiError> {
+    check_model(&mut fields, card, tenant)?;
+    let tokens = token_ids("tokens", fields.required("tokens")?, card.limits.vocab_size)?;
+    fields.finish(&[])?;
+    Ok(tokens)
 }
 
 /// The text of `tokens`, special ones included.

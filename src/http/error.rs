@@ -103,6 +103,8 @@ pub(super) enum ApiError {
     /// The conversation does not suit the model's template; the text is the template's.
     #[error("{message}")]
     Template {
+        /// The parameter that holds the conversation.
+        part: &'static str,
         /// The template's or the engine's words.
         message: String,
     },
@@ -114,6 +116,18 @@ pub(super) enum ApiError {
     ModelNotFound {
         /// As the client spelled it.
         model: String,
+    },
+    /// No such response, or another tenant's: it cannot tell one from the other.
+    #[error("no response has the id '{}'", echo(.id))]
+    ResponseNotFound {
+        /// As the client spelled it.
+        id: String,
+    },
+    /// A conversation cannot be gone on with, since a response of it is not there.
+    #[error("no response has the id '{}', from which this conversation goes on", echo(.id))]
+    PreviousResponseNotFound {
+        /// Of the one that is missing.
+        id: String,
     },
     /// No such path.
     #[error("unknown path: {}", echo(.path))]
@@ -170,6 +184,40 @@ impl ApiError {
         self
     }
 
+    /// The same error with its parameter as another API spells it: `names` are pairs of a parameter and what it is
+    /// called there, together with all that lies inside it; `[]` in both stands for one index. A field that such a client did not write is not unknown
+    /// but unimplemented.
+    pub(super) fn renamed(self, names: &[(&'static str, &'static str)]) -> Self {
+        let new_name = |param: &str| names.iter().find_map(|&(from, to)| rename(param, from, to));
+        let new_part = |part| names.iter().find(|(from, _)| *from == part).map_or(part, |&(_, to)| to);
+        match self {
+            Self::Unrecognized { param } => match new_name(&param) {
+                Some(param) => {
+                    Self::Unsupported { param, reason: "this server does not implement it".to_owned() }
+                }
+                None => Self::Unrecognized { param },
+            },
+            Self::ContextLength { part, prompt, completion, limit } => {
+                Self::ContextLength { part: new_part(part), prompt, completion, limit }
+            }
+            Self::TextTooLong { part, bytes, limit } => {
+                Self::TextTooLong { part: new_part(part), bytes, limit }
+            }
+            Self::Template { part, message } => Self::Template { part: new_part(part), message },
+            mut other => {
+                if let Self::InvalidType { param, .. }
+                | Self::InvalidValue { param, .. }
+                | Self::Missing { param }
+                | Self::Unsupported { param, .. } = &mut other
+                    && let Some(name) = new_name(param)
+                {
+                    *param = name;
+                }
+                other
+            }
+        }
+    }
+
     fn param(&self) -> Option<&str> {
         match self {
             Self::InvalidType { param, .. }
@@ -177,9 +225,11 @@ impl ApiError {
             | Self::Missing { param }
             | Self::Unsupported { param, .. }
             | Self::Unrecognized { param } => Some(param),
-            Self::ContextLength { part, .. } | Self::TextTooLong { part, .. } => Some(part),
-            Self::Template { .. } => Some("messages"),
+            Self::ContextLength { part, .. }
+            | Self::TextTooLong { part, .. }
+            | Self::Template { part, .. } => Some(part),
             Self::ModelNotFound { .. } => Some("model"),
+            Self::PreviousResponseNotFound { .. } => Some("previous_response_id"),
             _ => None,
         }
     }
@@ -194,6 +244,8 @@ impl ApiError {
             Self::ContextLength { .. } | Self::TextTooLong { .. } => Some("context_length_exceeded"),
             Self::Template { .. } => Some("template_error"),
             Self::ModelNotFound { .. } => Some("model_not_found"),
+            Self::ResponseNotFound { .. } => Some("response_not_found"),
+            Self::PreviousResponseNotFound { .. } => Some("previous_response_not_found"),
             Self::UnknownPath { .. } => Some("unknown_url"),
             Self::BodyTooLarge { .. } => Some("body_too_large"),
             Self::Unauthorized => Some("invalid_api_key"),
@@ -235,7 +287,9 @@ impl ResponseError for ApiError {
         match self {
             Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::ModelNotFound { .. } | Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
+            Self::ModelNotFound { .. } | Self::ResponseNotFound { .. } | Self::UnknownPath { .. } => {
+                StatusCode::NOT_FOUND
+            }
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -290,9 +344,23 @@ impl From<Fault> for ApiError {
         match fault {
             Fault::Shutdown => Self::Shutdown,
             late @ Fault::DeadlineExceeded { .. } => Self::Timeout(late),
+            // The grammar is the client's.
+            beyond @ Fault::Guide { .. } => Self::invalid("response_format", beyond.to_string()),
             broken => Self::internal(broken.to_string()),
         }
     }
+}
+
+/// `param` with `to` in the place of `from`, if that is what it is or lies in. `[]` is any index, the same in both.
+fn rename(param: &str, from: &str, to: &str) -> Option<String> {
+    let (inside, to) = match from.split_once("[]") {
+        None => (param.strip_prefix(from)?, to.to_owned()),
+        Some((list, member)) => {
+            let (index, rest) = param.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?;
+            (rest.strip_prefix(member)?, to.replacen("[]", &format!("[{index}]"), 1))
+        }
+    };
+    (inside.is_empty() || inside.starts_with(['.', '['])).then(|| format!("{to}{inside}"))
 }
 
 /// What a client wrote, as errors repeat it: the beginning of it if it is long.
@@ -304,5 +372,28 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
     match text.char_indices().nth(limit) {
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
         None => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_renamed_with_what_lies_inside_them() {
+        for (param, from, to, expected) in [
+            ("stop", "stop", "stops", Some("stops")),
+            ("stop[1]", "stop", "stops", Some("stops[1]")),
+            ("stop_token_ids", "stop", "stops", None),
+            ("tools[3].function.name", "tools[].function", "tools[]", Some("tools[3].name")),
+            ("tools[3].type", "tools[].function", "tools[]", None),
+            ("a.b.c", "a.b", "x", Some("x.c")),
+        ] {
+            assert_eq!(rename(param, from, to).as_deref(), expected, "{param}");
+        }
+        let unknown = ApiError::Unrecognized { param: "b".to_owned() };
+        let renamed = unknown.clone().renamed(&[("b", "a.b")]);
+        assert!(matches!(renamed, ApiError::Unsupported { param, .. } if param == "a.b"));
+        assert_eq!(unknown.clone().renamed(&[("c", "d")]), unknown);
     }
 }

@@ -7,9 +7,12 @@ use serde_json::{Map, Number, Value};
 use super::error::ApiError;
 
 /// The fields of one object that nobody has taken yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Fields {
     map: Map<String, Value>,
+    /// Whether it is a request's body, and no object within one.
+    #[cfg(test)]
+    is_body: bool,
 }
 
 /// A field that OpenAI or vLLM define and that this server does not implement.
@@ -28,13 +31,21 @@ impl Fields {
     /// If it is no object.
     pub(super) fn of(value: Value, name: &str) -> Result<Self, ApiError> {
         match value {
-            Value::Object(map) => Ok(Self { map }),
+            Value::Object(map) => Ok(Self {
+                map,
+                #[cfg(test)]
+                is_body: name == "body",
+            }),
             other => Err(wrong_type(name, "an object", &other)),
         }
     }
 
     /// Any value.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        #[cfg(test)]
+        if self.is_body {
+            asked::note(name);
+        }
         // The order of the rest does not matter: it is looked at for its names only.
         self.map.swap_remove(name).filter(|value| !value.is_null())
     }
@@ -95,11 +106,27 @@ impl Fields {
         self.take(name).map(read).transpose()
     }
 
+    /// What is left, for a reader that knows further fields. It takes those of `reserved` for something else, so they
+    /// are refused as unknown.
+    ///
+    /// # Errors
+    /// For the first of them that has a value.
+    pub(super) fn into_rest(self, reserved: &[&str]) -> Result<Map<String, Value>, ApiError> {
+        match self.map.iter().find(|(name, value)| reserved.contains(&name.as_str()) && !value.is_null()) {
+            Some((name, _)) => Err(ApiError::Unrecognized { param: name.clone() }),
+            None => Ok(self.map),
+        }
+    }
+
     /// Refuses what is left: a field of `known` as not implemented unless its value is neutral, any other as unknown.
     ///
     /// # Errors
     /// For the first field that is left with a value.
     pub(super) fn finish(self, known: &[Unimplemented]) -> Result<(), ApiError> {
+        #[cfg(test)]
+        if self.is_body {
+            asked::note_unimplemented(known);
+        }
         for (name, value) in self.map.into_iter().filter(|(_, value)| !value.is_null()) {
             let Some(field) = known.iter().find(|field| field.name == name) else {
                 return Err(ApiError::Unrecognized { param: name });
@@ -188,6 +215,34 @@ pub(super) fn to_list(param: &str, value: Value) -> Result<Vec<Value>, ApiError>
     match value {
         Value::Array(items) => Ok(items),
         other => Err(wrong_type(param, "an array", &other)),
+    }
+}
+
+/// What a reader asks for, so that a test can hold the OpenAPI document and docs/api.md against it.
+#[cfg(test)]
+pub(super) mod asked {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use super::Unimplemented;
+
+    thread_local! {
+        static ASKED: RefCell<(BTreeSet<String>, Vec<Unimplemented>)> = RefCell::default();
+    }
+
+    pub(super) fn note(name: &str) {
+        ASKED.with_borrow_mut(|(names, _)| names.insert(name.to_owned()));
+    }
+
+    pub(super) fn note_unimplemented(fields: &[Unimplemented]) {
+        ASKED.with_borrow_mut(|(_, unimplemented)| unimplemented.extend(fields));
+    }
+
+    /// The names of the fields that `read` takes, and those that it knows and does not implement.
+    pub(in crate::http) fn by(read: impl FnOnce()) -> (BTreeSet<String>, Vec<Unimplemented>) {
+        ASKED.take();
+        read();
+        ASKED.take()
     }
 }
 

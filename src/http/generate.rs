@@ -3,12 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
-use troupe_actors::session::{CHANNEL, Session, SessionRequest};
+use troupe_actors::guide::Guide;
+use troupe_actors::session::{CHANNEL, Reading, Session, SessionRequest};
 use troupe_actors::template::TemplateError;
 use troupe_actors::tokenizer_pool::PromptError;
 use troupe_protocol::TokenId;
 
-use super::answer::{Bill, Envelope, Running};
+use super::answer::{Bill, Envelope, Keep, Running};
 use super::error::ApiError;
 use super::params::{Delivery, Generation};
 use super::state::{AppState, Served};
@@ -17,8 +18,9 @@ use super::state::{AppState, Served};
 /// came in.
 ///
 /// # Errors
-/// If a prompt is empty or does not fit the context together with what is asked for.
-pub(super) fn start(
+/// If a prompt is empty or does not fit the context together with what is asked for, or if the format that is asked for
+/// cannot be compiled.
+pub(super) async fn start(
     state: &AppState,
     served: &Served,
     prompts: Vec<Vec<TokenId>>,
@@ -28,6 +30,13 @@ pub(super) fn start(
     let limit = served.card.limits.max_model_len;
     let rooms = prompts.iter().map(|prompt| generation.room(prompt.len(), part, limit));
     let rooms = rooms.collect::<Result<Vec<_>, _>>()?;
+    let guide = match &generation.format {
+        Some(format) => Some(format.compile(served, &generation.stop_tokens).await?),
+        None => None,
+    };
+    // What the model thinks first is free.
+    let thinks = generation.reading.as_ref().is_some_and(Reading::begins_in_reasoning);
+    let guide = if thinks { guide.map(Guide::waiting) } else { guide };
     let (client, outputs) = mpsc::channel(CHANNEL);
     let mut index = 0;
     for ((number, prompt), max_tokens) in (0..).zip(prompts).zip(rooms) {
@@ -35,28 +44,36 @@ pub(super) fn start(
             let request = SessionRequest {
                 choice: index,
                 prompt: prompt.clone(),
-                sampling: generation.sampling_of(number, choice),
+                sampling: generation.sampling_of(number, choice, prompt.len()),
                 max_tokens,
                 stop_tokens: generation.stop_tokens.clone(),
                 stop: generation.stop.clone(),
+                reading: generation.reading_of(index),
+                guide: guide.clone(),
                 admission: generation.admission,
             };
             Session::start(request, &served.card.tokenizer, state.scheduler.clone(), client.clone());
             index += 1;
         }
     }
-    Ok(Running { outputs, choices: index, bill: Bill::new(generation.choices) })
+    Ok(Running { outputs, choices: index, bill: Bill::new(generation.choices), keep: Keep::All })
 }
 
 /// The frame of an answer that begins now, with an id that starts with `prefix`.
 pub(super) fn envelope(prefix: &str, served: &Served, delivery: Delivery) -> Envelope {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     Envelope {
-        id: format!("{prefix}-{:016x}{:016x}", entropy(), entropy()),
+        id: random_id(&format!("{prefix}-")),
         created: now.map_or(0, |since| since.as_secs()),
         model: served.card.id.clone(),
         usage_is_null: matches!(delivery, Delivery::Stream { include_usage: true }),
+        service_tier: None,
     }
+}
+
+/// An id that nobody could guess.
+pub(super) fn random_id(prefix: &str) -> String {
+    format!("{prefix}{:016x}{:016x}", entropy(), entropy())
 }
 
 /// 64 bits that nobody could guess.
@@ -77,7 +94,7 @@ pub(super) fn prompt_error(part: &'static str, error: PromptError) -> ApiError {
         PromptError::TooLong { bytes, max_model_len } => {
             ApiError::TextTooLong { part, bytes, limit: max_model_len }
         }
-        PromptError::Template(error) => ApiError::Template { message: error.to_string() },
+        PromptError::Template(error) => ApiError::Template { part, message: error.to_string() },
         PromptError::NoTemplate | PromptError::Tokenizer(_) => ApiError::invalid(part, error.to_string()),
     }
 }

@@ -8,7 +8,7 @@ use actix_web::dev::{ResponseHead, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, Method, Version};
 use actix_web::middleware::Next;
-use actix_web::web;
+use actix_web::{HttpMessage as _, web};
 use bytes::Bytes;
 use tokio::sync::watch;
 use troupe_actors::metrics::{self, ActiveRequest};
@@ -20,6 +20,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id of a client's own that is given back.
 const MAX_REQUEST_ID: usize = 128;
 
+/// The id of a request, among its extensions.
+#[derive(Clone, Debug)]
+pub(super) struct RequestId(pub(super) HeaderValue);
+
 /// Wraps a request's handling.
 ///
 /// # Errors
@@ -30,6 +34,7 @@ pub(super) async fn around(
 ) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
     let active = Active::begin(&request);
     let id = request_id(&request);
+    request.extensions_mut().insert(RequestId(id.clone()));
     let method = method_label(request.method());
     let version = request.version();
     let mut response = next.call(request).await?;
@@ -69,6 +74,7 @@ fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::POST => "POST",
+        Method::DELETE => "DELETE",
         Method::HEAD => "HEAD",
         Method::OPTIONS => "OPTIONS",
         _ => "other",

@@ -7,6 +7,7 @@
 mod admin;
 mod admission;
 mod answer;
+mod as_chat;
 mod chat;
 mod chat_answer;
 mod chat_request;
@@ -14,22 +15,33 @@ mod completions;
 mod completions_answer;
 mod completions_request;
 mod detokenize;
+mod docs;
+#[doc(hidden)]
+pub mod doors;
 mod error;
 mod fields;
 mod generate;
 mod health;
+mod messages;
 mod metrics;
 mod middleware;
 mod models;
+mod narrate;
+mod openapi;
 mod params;
 mod rate_headers;
 mod ready;
+mod reasoning;
 mod request_body;
+mod response_format;
+mod responses;
+mod sampler_params;
 mod server;
 mod sse;
 mod state;
 mod tenants;
 mod tokenize;
+mod tools;
 
 use actix_web::{HttpRequest, HttpResponse, Resource, ResponseError, Route, guard, web};
 
@@ -49,12 +61,17 @@ pub fn configure(config: &mut web::ServiceConfig, state: web::Data<AppState>) {
         .service(post("/v1/completions", web::post().to(completions::handle)))
         .service(get("/v1/models", read().to(models::list)))
         .service(get("/v1/models/{id:.*}", read().to(models::retrieve)))
+        .configure(messages::configure)
+        .configure(responses::configure)
         .service(post("/tokenize", web::post().to(tokenize::handle)))
         .service(post("/detokenize", web::post().to(detokenize::handle)))
         .service(get("/health", read().to(health::handle)))
         .service(get("/ready", read().to(ready::handle)))
         .service(get("/metrics", read().to(metrics::handle)))
         .service(get("/admin/scheduler", read().to(admin::scheduler)))
+        .service(get("/openapi.json", read().to(openapi::handle)))
+        .service(get("/docs", read().to(docs::redirect)))
+        .service(get("/docs/{file:.*}", read().to(docs::handle)))
         .default_service(web::to(unknown_path));
 }
 

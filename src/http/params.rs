@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 use troupe_actors::model_card::ModelCard;
-use troupe_actors::session::Admission;
+use troupe_actors::session::{Admission, Reading};
 use troupe_protocol::sampling::MAX_LOGPROBS;
 use troupe_protocol::{SamplingParams, TokenId};
 
-use super::admission;
-use super::error::{ApiError, echo};
-use super::fields::{
-    Fields, Unimplemented, is_beyond_64_bits, to_list, to_number, to_string, to_u32, wrong_type,
-};
+use super::admission::{self, ServiceTier};
+use super::error::ApiError;
+use super::fields::{Fields, Unimplemented, is_beyond_64_bits, to_list, to_string, to_u32, wrong_type};
+use super::response_format::{self, Format};
+use super::sampler_params::{self, MinTokens};
 use super::tenants::Tenant;
 
 /// The most sequences of one request: prompts times choices.
@@ -19,8 +19,13 @@ pub(super) const MAX_CHOICES: u32 = 128;
 pub(super) const MAX_STOPS: usize = 16;
 /// The most bytes of one stop string. Text that may be the start of one is held back, so this bounds a session.
 pub(super) const MAX_STOP_BYTES: usize = 1024;
-/// The most entries of `logit_bias`.
-pub(super) const MAX_LOGIT_BIAS: usize = 1024;
+
+/// The most entries of `metadata`.
+const MAX_METADATA: usize = 16;
+/// The most characters of a key in it.
+const MAX_METADATA_KEY: usize = 64;
+/// The most characters of a value in it.
+const MAX_METADATA_VALUE: usize = 512;
 
 /// How one request wants to be served.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +34,9 @@ pub(super) struct Generation {
     pub(super) choices: u32,
     /// The most tokens of a choice; `None` goes to the end of the context.
     pub(super) max_tokens: Option<u32>,
-    /// How tokens are chosen, but for the seed.
+    /// The least tokens of a choice before it may end by itself.
+    pub(super) min_tokens: MinTokens,
+    /// How tokens are chosen, but for the seed and what `min_tokens` bans.
     pub(super) sampling: SamplingParams,
     /// Whose draws.
     pub(super) seed: Seed,
@@ -37,10 +44,16 @@ pub(super) struct Generation {
     pub(super) stop: Vec<String>,
     /// Tokens that end the text.
     pub(super) stop_tokens: Vec<TokenId>,
+    /// How reasoning and calls are told from content; all is content without it.
+    pub(super) reading: Option<Reading>,
+    /// What the text has to be.
+    pub(super) format: Option<Format>,
     /// Whether and how the answer is streamed.
     pub(super) delivery: Delivery,
     /// How it wants to be scheduled. Whose it is, the request does not say.
     pub(super) admission: Admission,
+    /// The class of service that it named, which the answer repeats.
+    pub(super) service_tier: Option<ServiceTier>,
 }
 
 /// Where the draws of a request come from.
@@ -78,27 +91,19 @@ pub(super) enum Delivery {
 
 /// Fields of both endpoints that this server does not implement.
 pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
-    Unimplemented { name: "allowed_token_ids", neutral: &[] },
     Unimplemented { name: "bad_words", neutral: &["[]"] },
     Unimplemented { name: "detokenize", neutral: &["true"] },
-    Unimplemented { name: "guided_choice", neutral: &[] },
-    Unimplemented { name: "guided_grammar", neutral: &[] },
-    Unimplemented { name: "guided_json", neutral: &[] },
-    Unimplemented { name: "guided_regex", neutral: &[] },
     Unimplemented { name: "include_stop_str_in_output", neutral: &["false"] },
     Unimplemented { name: "kv_transfer_params", neutral: &[] },
     Unimplemented { name: "length_penalty", neutral: &["1", "1.0"] },
     Unimplemented { name: "logits_processors", neutral: &[] },
-    Unimplemented { name: "metadata", neutral: &["{}"] },
-    Unimplemented { name: "min_tokens", neutral: &["0"] },
+    Unimplemented { name: "min_keep", neutral: &["0"] },
     Unimplemented { name: "prompt_logprobs", neutral: &[] },
     Unimplemented { name: "request_id", neutral: &[] },
-    Unimplemented { name: "response_format", neutral: &[r#"{"type":"text"}"#] },
     Unimplemented { name: "return_token_ids", neutral: &["false"] },
     Unimplemented { name: "return_tokens_as_token_ids", neutral: &["false"] },
     Unimplemented { name: "skip_special_tokens", neutral: &["true"] },
     Unimplemented { name: "spaces_between_special_tokens", neutral: &["true"] },
-    Unimplemented { name: "structured_outputs", neutral: &[] },
     Unimplemented { name: "truncate_prompt_tokens", neutral: &[] },
     Unimplemented { name: "use_beam_search", neutral: &["false"] },
     Unimplemented { name: "vllm_xargs", neutral: &[] },
@@ -123,62 +128,47 @@ pub(super) fn check_model(fields: &mut Fields, card: &ModelCard, tenant: &Tenant
 /// # Errors
 /// The first field that is wrong, by name.
 pub(super) fn read(fields: &mut Fields, card: &ModelCard, entropy: u64) -> Result<Generation, ApiError> {
-    let user = fields.string("user")?;
-    tracing::trace!(user, "reading a request");
-    let sampling = sampling(fields, card)?;
-    sampling.validate(card.limits.vocab_size)?;
+    labels(fields)?;
+    let sampling = sampler_params::read(fields, card)?;
+    let max_tokens = max_tokens(fields)?;
+    let (admission, service_tier) = admission::read(fields)?;
     Ok(Generation {
         choices: choices(fields)?,
-        max_tokens: max_tokens(fields)?,
+        max_tokens,
+        min_tokens: MinTokens::read(fields, max_tokens)?,
         sampling,
         seed: seed(fields)?.map_or(Seed::Fresh(entropy), Seed::Given),
         stop: stop_strings(fields)?,
         stop_tokens: stop_tokens(fields, card)?,
+        reading: None,
+        format: response_format::read(fields)?,
         delivery: delivery(fields)?,
-        admission: admission::read(fields)?,
+        admission,
+        service_tier,
     })
 }
 
-fn sampling(fields: &mut Fields, card: &ModelCard) -> Result<SamplingParams, ApiError> {
-    let defaults = card.default_sampling();
-    let mut number = |name: &str, default: f32| Ok::<_, ApiError>(fields.number(name)?.unwrap_or(default));
-    Ok(SamplingParams {
-        temperature: number("temperature", defaults.temperature)?,
-        top_p: number("top_p", defaults.top_p)?,
-        min_p: number("min_p", defaults.min_p)?,
-        repetition_penalty: number("repetition_penalty", defaults.repetition_penalty)?,
-        presence_penalty: number("presence_penalty", defaults.presence_penalty)?,
-        frequency_penalty: number("frequency_penalty", defaults.frequency_penalty)?,
-        top_k: top_k(fields)?.unwrap_or(defaults.top_k),
-        logit_bias: logit_bias(fields)?,
-        seed: 0,
-        logprobs: None,
-    })
-}
-
-/// vLLM also spells "all tokens" as -1.
-fn top_k(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
-    match fields.take("top_k") {
-        Some(value) if value.as_i64() == Some(-1) => Ok(Some(0)),
-        Some(value) => to_u32("top_k", &value).map(Some),
-        None => Ok(None),
+/// Takes what clients write for their own records, and what only a cache of many machines needs. Nothing is kept of it.
+fn labels(fields: &mut Fields) -> Result<(), ApiError> {
+    let user = fields.string("user")?;
+    let safety_identifier = fields.string("safety_identifier")?;
+    let prompt_cache_key = fields.string("prompt_cache_key")?;
+    tracing::trace!(user, safety_identifier, prompt_cache_key, "reading a request");
+    let metadata = fields.object("metadata")?.unwrap_or_default();
+    if metadata.len() > MAX_METADATA {
+        let reason = format!("{} entries are more than {MAX_METADATA}", metadata.len());
+        return Err(ApiError::invalid("metadata", reason));
     }
-}
-
-fn logit_bias(fields: &mut Fields) -> Result<Vec<(TokenId, f32)>, ApiError> {
-    let entries = fields.object("logit_bias")?.unwrap_or_default();
-    if entries.len() > MAX_LOGIT_BIAS {
-        let reason = format!("{} entries are more than {MAX_LOGIT_BIAS}", entries.len());
-        return Err(ApiError::invalid("logit_bias", reason));
+    for (key, value) in metadata {
+        let (length, value) = (key.chars().count(), to_string(&format!("metadata.{key}"), value)?);
+        if length > MAX_METADATA_KEY || value.chars().count() > MAX_METADATA_VALUE {
+            let reason = format!(
+                "a key has up to {MAX_METADATA_KEY} characters and a value up to {MAX_METADATA_VALUE}"
+            );
+            return Err(ApiError::invalid(format!("metadata.{key}"), reason));
+        }
     }
-    let read = |(token, bias): (&String, &Value)| {
-        // One spelling for each id: `"+1"` and `"01"` would be further entries for the token of `"1"`.
-        let id = token.parse().ok().filter(|id: &TokenId| id.to_string() == *token);
-        let id = id
-            .ok_or_else(|| ApiError::invalid("logit_bias", format!("{:?} is not a token id", echo(token))))?;
-        Ok((id, to_number(&format!("logit_bias.{token}"), bias)?))
-    };
-    entries.iter().map(read).collect()
+    Ok(())
 }
 
 fn choices(fields: &mut Fields) -> Result<u32, ApiError> {
@@ -330,8 +320,19 @@ impl Generation {
         Ok(self.max_tokens.unwrap_or(limit - prompt as u32))
     }
 
-    /// The sampling parameters of one sequence.
-    pub(super) fn sampling_of(&self, prompt: u32, choice: u32) -> SamplingParams {
-        SamplingParams { seed: self.seed.of(prompt, choice, self.choices), ..self.sampling.clone() }
+    /// How the answer of one sequence is read, with ids of its own for its calls.
+    pub(super) fn reading_of(&self, index: u32) -> Option<Reading> {
+        let own =
+            |reading: Reading| Reading { id_seed: reading.id_seed.wrapping_add(index.into()), ..reading };
+        self.reading.clone().map(own)
+    }
+
+    /// The sampling parameters of choice `choice` for prompt number `prompt`, which has `length` tokens.
+    pub(super) fn sampling_of(&self, prompt: u32, choice: u32, length: usize) -> SamplingParams {
+        SamplingParams {
+            ban: self.min_tokens.ban(length as u32, &self.stop_tokens),
+            seed: self.seed.of(prompt, choice, self.choices),
+            ..self.sampling.clone()
+        }
     }
 }

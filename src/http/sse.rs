@@ -18,7 +18,7 @@ use super::answer::{Running, Shape, finished};
 use super::error::ApiError;
 
 /// A comment is sent when nothing else was for this long, so that proxies and clients keep the connection.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The body of a streamed answer.
 pub(super) struct EventStream<S> {
@@ -62,6 +62,16 @@ impl<S: Shape> EventStream<S> {
                 self.open_choice(choice);
                 let chunk = self.shape.chunk(choice, piece);
                 self.ready.push_back(event(&chunk));
+            }
+            Part::Reasoning(piece) => {
+                self.open_choice(choice);
+                let chunk = self.shape.reasoning_chunk(choice, piece);
+                self.ready.extend(chunk.map(|chunk| event(&chunk)));
+            }
+            Part::Call(part) => {
+                self.open_choice(choice);
+                let chunk = self.shape.call_chunk(choice, part);
+                self.ready.extend(chunk.map(|chunk| event(&chunk)));
             }
             Part::End(end) => match finished(end) {
                 Ok((reason, usage)) => {

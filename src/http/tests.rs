@@ -3,7 +3,11 @@
 mod client;
 mod disconnects;
 mod endpoints;
+mod formats;
 mod heartbeat;
+mod messages;
 mod refusals;
+mod responses;
 mod streams;
 mod tenants;
+mod tools;

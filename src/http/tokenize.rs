@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
+use troupe_actors::model_card::ModelCard;
 use troupe_actors::tokenizer::AddSpecial;
 use troupe_actors::tokenizer_pool::{EncodeChat, EncodeText};
 use troupe_protocol::TokenId;
@@ -13,14 +14,29 @@ use super::generate::prompt_error;
 use super::params::check_model;
 use super::request_body::read_object;
 use super::state::{AppState, Served};
-use super::tenants::Caller;
+use super::tenants::{Caller, Tenant};
+use super::tools;
 
-const UNIMPLEMENTED: &[Unimplemented] = &[
+/// Fields of this endpoint that this server does not implement.
+pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "add_special_tokens", neutral: &["false"] },
     Unimplemented { name: "chat_template", neutral: &[] },
     Unimplemented { name: "mm_processor_kwargs", neutral: &[] },
-    Unimplemented { name: "tools", neutral: &["[]"] },
 ];
+
+/// A request, validated as far as that needs no tokenizer.
+#[derive(Debug)]
+pub(super) struct TokenizeRequest {
+    input: Input,
+    return_token_strs: bool,
+}
+
+/// What is to be encoded.
+#[derive(Debug)]
+enum Input {
+    Text { text: String, add: AddSpecial },
+    Conversation(Conversation),
+}
 
 /// Encodes a prompt.
 pub(super) async fn handle(
@@ -29,21 +45,12 @@ pub(super) async fn handle(
     state: web::Data<AppState>,
     Caller(tenant): Caller,
 ) -> Result<HttpResponse, ApiError> {
-    let mut fields = read_object(&request, payload, state.body_limit).await?;
+    let fields = read_object(&request, payload, state.body_limit).await?;
     let served = state.served()?;
-    check_model(&mut fields, &served.card, &tenant)?;
-    let return_token_strs = fields.bool("return_token_strs")?.unwrap_or(false);
-    let tokens = match fields.string("prompt")? {
-        Some(text) => {
-            let add = add_special(&mut fields)?;
-            finish(fields)?;
-            encode_text(served, text, add).await?
-        }
-        None => {
-            let conversation = chat_request::conversation(&mut fields)?;
-            finish(fields)?;
-            encode_conversation(served, conversation).await?
-        }
+    let TokenizeRequest { input, return_token_strs } = read(fields, &served.card, &tenant)?;
+    let tokens = match input {
+        Input::Text { text, add } => encode_text(served, text, add).await?,
+        Input::Conversation(conversation) => encode_conversation(served, conversation).await?,
     };
     let mut answer = json!({
         "count": tokens.len(),
@@ -56,8 +63,27 @@ pub(super) async fn handle(
     Ok(HttpResponse::Ok().json(answer))
 }
 
-fn finish(fields: Fields) -> Result<(), ApiError> {
-    fields.finish(UNIMPLEMENTED)
+/// Reads a request.
+///
+/// # Errors
+/// The first field that is wrong, by name.
+pub(super) fn read(
+    mut fields: Fields,
+    card: &ModelCard,
+    tenant: &Tenant,
+) -> Result<TokenizeRequest, ApiError> {
+    check_model(&mut fields, card, tenant)?;
+    let return_token_strs = fields.bool("return_token_strs")?.unwrap_or(false);
+    let input = match fields.string("prompt")? {
+        Some(text) => Input::Text { text, add: add_special(&mut fields)? },
+        None => {
+            let mut conversation = chat_request::conversation(&mut fields)?;
+            conversation.tools = tools::definitions(&mut fields)?;
+            Input::Conversation(conversation)
+        }
+    };
+    fields.finish(UNIMPLEMENTED)?;
+    Ok(TokenizeRequest { input, return_token_strs })
 }
 
 /// Whether a text gets the tokenizer's special tokens: it does unless the client says otherwise.
@@ -92,8 +118,8 @@ pub(super) async fn encode_conversation(
     served: &Served,
     conversation: Conversation,
 ) -> Result<Vec<TokenId>, ApiError> {
-    let Conversation { messages, ending, variables } = conversation;
-    let tokens = served.pool.send(EncodeChat { messages, ending, variables }).await;
+    let Conversation { messages, tools, ending, variables } = conversation;
+    let tokens = served.pool.send(EncodeChat { messages, tools, ending, variables }).await;
     tokens.map_err(pool_is_gone)?.map_err(|error| prompt_error("messages", error))
 }
 

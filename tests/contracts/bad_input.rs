@@ -127,13 +127,17 @@ fn fields() -> Vec<(&'static str, Value, Refusal)> {
         (CHAT, json!({"logprobs": 3}), wrong_type("logprobs")),
         (TEXT, json!({"logprobs": true}), wrong_type("logprobs")),
         // C023, C106, C108, C111: refused by name, never ignored.
-        (TEXT, json!({"best_of": 2}), unsupported("best_of")),
+        (TEXT, json!({"n": 2, "best_of": 1}), invalid("best_of")),
         (TEXT, json!({"suffix": "x"}), unsupported("suffix")),
-        (CHAT, json!({"response_format": {"type": "json_object"}}), unsupported("response_format")),
-        (CHAT, json!({"structured_outputs": {"json": ""}}), unsupported("structured_outputs")),
-        (CHAT, json!({"guided_regex": "["}), unsupported("guided_regex")),
-        (CHAT, json!({"tools": [{"type": "function"}]}), unsupported("tools")),
-        (CHAT, json!({"xtc_probability": 0}), (400, Some("xtc_probability"), Some("unknown_parameter"))),
+        (CHAT, json!({"response_format": {"type": "xml"}}), invalid("response_format.type")),
+        (CHAT, json!({"structured_outputs": {"json": ""}}), invalid("structured_outputs.json")),
+        (CHAT, json!({"guided_regex": "["}), invalid("guided_regex")),
+        (
+            CHAT,
+            json!({"tools": [{"type": "function"}]}),
+            (400, Some("tools[0].function"), Some("missing_required_parameter")),
+        ),
+        (CHAT, json!({"xtc_probability": 2}), invalid("xtc_probability")),
         (CHAT, json!({"temprature": 1}), (400, Some("temprature"), Some("unknown_parameter"))),
         // C005: a stream that never began is a plain refusal.
         (CHAT, json!({"stream": true, "temperature": -1}), invalid("temperature")),

@@ -8,15 +8,21 @@ mod bad_input;
 mod cancellation;
 mod cases;
 mod chat;
+mod clients;
 mod command_line;
 mod completions;
+mod formats;
+mod fuzz;
 mod logs;
+mod messages;
 mod metrics;
+mod openapi;
 mod prefix_cache;
-mod python;
 mod queue;
+mod readme;
 #[cfg(target_os = "linux")]
 mod resources;
+mod responses;
 mod sampling;
 mod shutdown;
 #[cfg(unix)]

@@ -90,3 +90,64 @@ fn c080_next_to_no_randomness_is_none() {
         assert_eq!(server.client.chat(&with(chat(SEEDED, 16), own.clone())).text(), greedy.text(), "{own}");
     }
 }
+
+/// One for each parameter that only the host's chain knows.
+fn host_ways() -> [Value; 8] {
+    [
+        json!({"typical_p": 0.9}),
+        json!({"top_n_sigma": 1.5}),
+        json!({"xtc_probability": 0.5, "xtc_threshold": 0.05}),
+        json!({"dynatemp_range": 0.5, "dynatemp_exponent": 1.5}),
+        json!({"dry_multiplier": 2, "dry_allowed_length": 1, "dry_penalty_last_n": 64}),
+        json!({"mirostat": 2, "mirostat_tau": 3, "mirostat_eta": 0.5}),
+        json!({"repeat_penalty": 1.3, "repeat_last_n": 8}),
+        json!({"mirostat": 2, "dry_multiplier": 1, "logprobs": true, "top_logprobs": 3}),
+    ]
+}
+
+#[test]
+fn every_sampler_gives_the_same_text_alone_and_in_company() {
+    let server = Server::start(&[]);
+    let requests = host_ways().map(|way| with(seeded(7), way));
+    let alone = requests.each_ref().map(|request| server.client.chat(request));
+    let plain = server.client.chat(&seeded(7));
+    assert!(alone.iter().any(|answer| answer.text() != plain.text()), "no sampler changes anything");
+    let others = neighbours(server.client);
+    for (request, alone) in requests.iter().zip(&alone) {
+        assert_eq!(server.client.chat(request), *alone, "{request}");
+        assert_eq!(server.client.chat(&streamed(request.clone())), *alone, "{request}");
+    }
+    assert_eq!(server.status().running, 7, "the neighbours were there all the time");
+    drop(others);
+}
+
+#[test]
+fn neutral_values_change_nothing() {
+    let server = Server::start(&[]);
+    let plain = server.client.chat(&seeded(7));
+    let order = ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"];
+    for neutral in [
+        json!({"typical_p": 1, "top_n_sigma": -1, "xtc_probability": 0, "dynatemp_range": 0, "mirostat": 0}),
+        json!({"dry_multiplier": 0, "repeat_penalty": 1, "repeat_last_n": 64, "min_tokens": 0, "min_keep": 0}),
+        json!({"samplers": order}),
+        json!({"samplers": "edskypmxt"}),
+        // On the host, by a list that holds every token, and by a bound that keeps every logit.
+        json!({"allowed_token_ids": (0..49152).collect::<Vec<u32>>()}),
+        json!({"top_n_sigma": 100}),
+    ] {
+        assert_eq!(server.client.chat(&with(seeded(7), neutral.clone())), plain, "{neutral}");
+    }
+}
+
+#[test]
+fn min_tokens_and_allowed_tokens_are_kept_to() {
+    let server = Server::start(&[]);
+    let short = chat("Answer with one word: what is the capital of France?", 60);
+    let free = server.client.chat(&short).usage["completion_tokens"].as_u64().unwrap();
+    assert!(free < 40, "{free} tokens");
+    let long = server.client.chat(&with(short.clone(), json!({"min_tokens": 40})));
+    assert!(long.usage["completion_tokens"].as_u64().unwrap() > 40);
+    let only = json!({"allowed_token_ids": [198, 216], "temperature": 1, "max_tokens": 8});
+    let answer = server.client.chat(&with(short, only));
+    assert!(answer.text().chars().all(char::is_whitespace), "{answer:?}");
+}

@@ -53,6 +53,8 @@ pub struct GenerationDefaults {
     pub top_k: Option<u32>,
     /// From 0 to 1.
     pub min_p: Option<f32>,
+    /// From 0 to 1; 1 means none.
+    pub typical_p: Option<f32>,
     /// Over 0; 1 means none.
     pub repetition_penalty: Option<f32>,
 }
@@ -83,6 +85,9 @@ impl GenerationDefaults {
             })?,
             top_k: generation.u32("top_k")?,
             min_p: number(generation, "min_p", "a number from 0 to 1", |number| {
+                (0.0..=1.0).contains(&number)
+            })?,
+            typical_p: number(generation, "typical_p", "a number from 0 to 1", |number| {
                 (0.0..=1.0).contains(&number)
             })?,
             repetition_penalty: number(generation, "repetition_penalty", "over 0", |number| number > 0.0)?,

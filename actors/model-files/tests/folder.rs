@@ -235,10 +235,14 @@ fn generation_defaults_fall_back_to_the_configuration() {
         (defaults.eos_token_ids, defaults.temperature, defaults.top_k),
         (vec![3, 2], Some(0.6), Some(20))
     );
+    folder.write("generation_config.json", br#"{"typical_p": 0.9, "repetition_penalty": 1.1}"#);
+    let defaults = read().expect("opens");
+    assert_eq!((defaults.typical_p, defaults.repetition_penalty), (Some(0.9), Some(1.1)));
     for (text, part) in [
         (r#"{"temperature": -1}"#, "temperature"),
         (r#"{"top_p": 1.5}"#, "top_p"),
         (r#"{"top_k": 0.5}"#, "top_k"),
+        (r#"{"typical_p": 2}"#, "typical_p"),
         (r#"{"eos_token_id": "</s>"}"#, "eos_token_id"),
         (r#"{"eos_token_id": 4}"#, "outside the vocabulary"),
     ] {

@@ -108,6 +108,12 @@ pub enum Fault {
         /// Microseconds from arrival.
         timeout: u64,
     },
+    /// What the client wants the answer to look like became too much to follow.
+    #[error("the answer cannot be held to the format that was asked for any longer: {message}")]
+    Guide {
+        /// What became too much.
+        message: String,
+    },
     /// The server ended before the sequence did.
     #[error("the server shut down before the end of this answer")]
     Shutdown,

@@ -10,6 +10,7 @@ pub mod error;
 pub mod gpu;
 pub mod ids;
 pub mod limits;
+pub mod mask;
 pub mod random;
 pub mod sampling;
 pub mod sequence;
@@ -23,6 +24,7 @@ pub use gpu::{
 };
 pub use ids::{BlockId, BlockName, SequenceId, SlotId, StepId, StoreId, TenantId, TokenId};
 pub use limits::{EngineLimits, LengthClasses, StepDefaults};
+pub use mask::TokenMask;
 pub use sampling::SamplingParams;
 pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
 pub use step::{

@@ -3,10 +3,29 @@
 //! A sequence's draw at a position depends on nothing else, so batching, preemption and replay cannot
 //! change what it says. The mixer is the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 
-/// A uniform draw in [0, 1), with 24 bits, for the token at `position` of a sequence seeded with `seed`.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a draw decides. Draws of different kinds at one position have nothing to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draw {
+    /// Which token is taken.
+    Token,
+    /// Whether top choices are excluded.
+    Xtc,
+}
+
+/// A uniform draw in [0, 1), with 24 bits, of the token at `position` of a sequence seeded with `seed`.
 pub fn uniform(seed: u64, position: u32) -> f32 {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    uniform_for(Draw::Token, seed, position)
+}
+
+/// The same for any kind of draw.
+pub fn uniform_for(draw: Draw, seed: u64, position: u32) -> f32 {
     let stream = mix(seed.wrapping_add(GOLDEN));
+    let stream = match draw {
+        Draw::Token => stream,
+        Draw::Xtc => mix(!stream),
+    };
     let bits = mix(stream.wrapping_add(GOLDEN.wrapping_mul(u64::from(position) + 1)));
     // 24 bits are what an f32 holds exactly, and keep the largest draw below one.
     (bits >> 40) as f32 / (1_u32 << 24) as f32
@@ -20,13 +39,17 @@ fn mix(mut z: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::uniform;
+    use super::{Draw, uniform, uniform_for};
 
     #[test]
     fn draws_are_uniform_over_positions_and_seeds() {
-        for (name, draw) in
-            [("positions", (|i| uniform(7, i)) as fn(u32) -> f32), ("seeds", |i| uniform(u64::from(i), 7))]
-        {
+        type OfIndex = fn(u32) -> f32;
+        let table: [(&str, OfIndex); 3] = [
+            ("positions", |i| uniform(7, i)),
+            ("seeds", |i| uniform(u64::from(i), 7)),
+            ("another kind", |i| uniform_for(Draw::Xtc, 7, i)),
+        ];
+        for (name, draw) in table {
             let mut bins = [0_u32; 16];
             for i in 0..16_000 {
                 let u = draw(i);
@@ -40,8 +63,11 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_seeds_do_not_share_draws() {
+    fn neighbouring_seeds_and_kinds_do_not_share_draws() {
         let same = (0..1000).filter(|&i| uniform(1, i) == uniform(2, i)).count();
         assert_eq!(same, 0);
+        let xtc = |i| uniform_for(Draw::Xtc, 1, i);
+        let shifted = |by| (0..1000).filter(|&i| uniform(1, i + by) == xtc(i)).count();
+        assert_eq!((shifted(0), shifted(1)), (0, 0));
     }
 }

@@ -2,7 +2,9 @@
 
 use alloc::vec::Vec;
 
-use crate::{Fault, Priority, RateStatuses, RejectReason, SamplingParams, SequenceId, TenantId, TokenId};
+use crate::{
+    Fault, Priority, RateStatuses, RejectReason, SamplingParams, SequenceId, TenantId, TokenId, TokenMask,
+};
 
 /// A generation asked for by a session. Already validated against the model's limits.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,9 @@ pub struct NewSequence {
     pub timeout: Option<u64>,
     /// Blocks are shared only between sequences of the same salt; zero is everybody's.
     pub cache_salt: u64,
+    /// Present if the sequence is guided: what its first token may be. Its session gives a mask for each further token,
+    /// and it samples none without.
+    pub mask: Option<TokenMask>,
 }
 
 impl NewSequence {
@@ -80,7 +85,7 @@ pub struct TokenLogprobs {
     pub top: Vec<(TokenId, f32)>,
 }
 
-/// Why a sequence ended by itself. Stop strings are the session's affair: it cancels and says `stop`.
+/// Why a sequence ended by itself. Stop strings and calls are the session's affair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
     /// A stop token was generated.
@@ -98,4 +103,6 @@ pub struct Usage {
     pub cached_tokens: u32,
     /// Tokens generated, the ending one included.
     pub completion_tokens: u32,
+    /// Of these, in reasoning sections. A session counts them, since it alone reads the text; the scheduler says zero.
+    pub reasoning_tokens: u32,
 }

@@ -6,7 +6,9 @@
 
 use alloc::vec::Vec;
 
-use crate::{BlockId, BlockName, SampledToken, SamplingParams, SequenceId, SlotId, StepId, StoreId, TokenId};
+use crate::{
+    BlockId, BlockName, SampledToken, SamplingParams, SequenceId, SlotId, StepId, StoreId, TokenId, TokenMask,
+};
 
 /// The rows of one forward. Executed in order of submission.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,20 +44,22 @@ pub struct Binding {
     pub slot: SlotId,
     /// How its tokens are chosen.
     pub sampling: SamplingParams,
-    /// Present if the sampling parameters look at earlier tokens.
+    /// Present if [`SamplingParams::needs_history`].
     pub history: Option<History>,
     /// The most tokens that the sequence may come to hold. Fixed for its life, so that position
     /// encodings which depend on length stay the same in every chunk and after a replay.
     pub max_len: u32,
 }
 
-/// Tokens before the point at which a sequence is (re)started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is known of a sequence before the point at which it is (re)started.
+#[derive(Clone, Debug, PartialEq)]
 pub struct History {
     /// The prompt.
     pub prompt: Vec<TokenId>,
     /// Tokens generated before a preemption.
     pub generated: Vec<TokenId>,
+    /// What mirostat learned of them, as the last outcome told it; `None` at the start.
+    pub mu: Option<f32>,
 }
 
 /// A run of new tokens of one sequence: a chunk of a prompt, or one token to decode from.
@@ -73,6 +77,9 @@ pub struct Row {
     pub blocks: Vec<BlockId>,
     /// What is wanted of the last token's logits.
     pub output: RowOutput,
+    /// Of a guided sequence's row that samples: the tokens that may be chosen, at least one. Log-probabilities are
+    /// of all tokens nevertheless.
+    pub mask: Option<TokenMask>,
 }
 
 /// Where a row's input comes from.
@@ -121,4 +128,6 @@ pub struct RowOutcome {
     pub sequence: SequenceId,
     /// The token.
     pub token: SampledToken,
+    /// What mirostat learned by it, if it is on.
+    pub mu: Option<f32>,
 }

@@ -30,6 +30,11 @@ impl Scheduler {
                     sequence.credit = sequence.credit.saturating_add(tokens);
                 }
             }
+            Event::MaskGiven { sequence, generated, mask } => {
+                if let Some(sequence) = self.sequences.get_mut(&sequence) {
+                    sequence.give_mask(generated, mask);
+                }
+            }
             Event::Cancelled(sequence) => {
                 self.remove(sequence);
             }
@@ -197,8 +202,8 @@ impl Scheduler {
         let Some(sequence) = self.sequences.get_mut(&row.sequence) else { return };
         self.tenants.pay_for_answer(sequence.request.tenant, 1, now);
         let id = row.token.id;
-        sequence.generated.push(id);
-        sequence.credit = sequence.credit.saturating_sub(1);
+        sequence.generate(id, now);
+        sequence.mu = row.mu;
         effects.push(Effect::Deliver { sequence: row.sequence, token: row.token });
         let reason = if sequence.request.stop_tokens.contains(&id) {
             FinishReason::Stop

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use troupe_protocol::{
     EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, SampledToken, SequenceId,
-    StepId, StepOutcome, StoredBlock, TenantPolicy, Usage,
+    StepId, StepOutcome, StoredBlock, TenantPolicy, TokenMask, Usage,
 };
 
 /// Microseconds since an origin that the shell chooses. Never decreases from call to call.
@@ -13,6 +13,10 @@ pub struct Timestamp(pub u64);
 
 /// A fact to be booked.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "an event is moved once, into `apply`, and never kept in a collection"
+)]
 pub enum Event {
     /// A session asked for a sequence.
     Arrived(NewSequence),
@@ -22,6 +26,15 @@ pub enum Event {
         sequence: SequenceId,
         /// How many more.
         tokens: u32,
+    },
+    /// A session knows what its guided sequence may say next.
+    MaskGiven {
+        /// Whose.
+        sequence: SequenceId,
+        /// Tokens that were generated before the one that the mask is for.
+        generated: u32,
+        /// What the next one may be.
+        mask: TokenMask,
     },
     /// A session is gone or has what it wanted.
     Cancelled(SequenceId),

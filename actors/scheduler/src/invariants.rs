@@ -21,6 +21,8 @@ impl Scheduler {
         for sequence in self.sequences.values() {
             let id = sequence.request.id;
             require(sequence.unread as usize <= self.in_flight.len(), || format!("{id}: unread tokens"))?;
+            let read_first = !sequence.is_lockstep() || sequence.unread <= 1;
+            require(read_first, || format!("{id}: sampled before its last token was read"))?;
             let most = sequence.generated.len() as u32 + sequence.unread;
             require(most <= sequence.request.max_tokens, || format!("{id}: more than max_tokens"))?;
         }
@@ -80,7 +82,7 @@ fn require(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String
 mod tests {
     use troupe_protocol::{
         BlockId, BlockName, EngineLimits, LengthClasses, NewSequence, Priority, SamplingParams, SequenceId,
-        StepId, TenantId,
+        StepId, TenantId, TokenMask,
     };
 
     use crate::{Config, Event, InFlight, Scheduler, Timestamp};
@@ -112,6 +114,7 @@ mod tests {
                 priority: Priority::Normal,
                 timeout: None,
                 cache_salt: 0,
+                mask: (id == 2).then(|| TokenMask::all(LIMITS.vocab_size)),
             };
             scheduler.apply(Timestamp(0), Event::Arrived(request), &mut effects);
         }
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn every_mistake_in_the_books_is_noticed() {
         type Mistake = fn(&mut Scheduler);
-        let mistakes: [(&str, Mistake); 17] = [
+        let mistakes: [(&str, Mistake); 18] = [
             ("blocks are in quarantine", |s| s.blocks.miscount_quarantine()),
             ("has other owners than it counts", |s| residence(s, 1).blocks.truncate(1)),
             ("has other owners than it counts", |s| residence(s, 1).blocks[0] = BlockId(15)),
@@ -145,6 +148,10 @@ mod tests {
             ("steps save to", |s| s.blocks.store().lose_a_save()),
             ("the store's index and order", |s| s.blocks.store().forget_an_order()),
             ("unread tokens", |s| s.sequences.get_mut(&SequenceId(1)).expect("it is there").unread = 2),
+            ("sampled before its last token was read", |s| {
+                s.in_flight.push_back(InFlight { step: StepId(1), rows: vec![] });
+                s.sequences.get_mut(&SequenceId(2)).expect("it is there").unread = 2;
+            }),
             ("too many steps in flight", |s| {
                 (1..3).for_each(|step| s.in_flight.push_back(InFlight { step: StepId(step), rows: vec![] }));
             }),

@@ -45,6 +45,10 @@ pub const MAX_LOOKAHEAD: usize = 1;
 /// Times a sequence is replayed after failed steps before it fails itself.
 pub const MAX_REPLAYS: u8 = 2;
 
+/// Microseconds that a step waits for the masks of sequences whose last token was read, at most: a mask takes less than a
+/// millisecond, a step of its own several.
+pub const MASK_PATIENCE: u64 = 2_000;
+
 /// See [`Config::step_growth`].
 pub const DEFAULT_STEP_GROWTH: u32 = 130;
 
@@ -119,6 +123,8 @@ pub struct Scheduler {
     deadlines: BTreeSet<(Timestamp, SequenceId)>,
     next_step: StepId,
     pace: Pace,
+    /// Until when the next step waits for masks.
+    mask_wait: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +193,7 @@ impl Scheduler {
             deadlines: BTreeSet::new(),
             next_step: StepId(0),
             pace: Pace::new(config.step_growth, limits.max_num_batched_tokens),
+            mask_wait: None,
         }
     }
 
@@ -202,7 +209,8 @@ impl Scheduler {
 
     /// When [`Event::TimePassed`] is due.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        deadline.into_iter().chain(self.mask_wait).min()
     }
 
     /// Numbers for gauges and status pages.

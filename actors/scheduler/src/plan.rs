@@ -14,7 +14,7 @@ use crate::event::{Effects, Timestamp};
 use crate::pace::Submitted;
 use crate::sequence::RowSource;
 use crate::tenants::Price;
-use crate::{Executor, InFlight, InFlightRow, Scheduler};
+use crate::{Executor, InFlight, InFlightRow, MASK_PATIENCE, Scheduler};
 
 /// Blocks that one step of [`Scheduler::flush`] saves.
 const FLUSHED_BLOCKS: usize = 32;
@@ -50,7 +50,12 @@ impl Draft {
 impl Scheduler {
     /// The next step to submit, or nothing if none is due: too many are in flight, or no sequence can go on.
     pub fn plan(&mut self, now: Timestamp, effects: &mut Effects) -> Option<StepPlan> {
+        self.mask_wait = None;
         if self.executor == Executor::Lost || self.in_flight.len() > self.config.lookahead {
+            return None;
+        }
+        self.mask_wait = self.masks_awaited_until(now);
+        if self.mask_wait.is_some() {
             return None;
         }
         self.admit(now, effects);
@@ -86,6 +91,16 @@ impl Scheduler {
         self.next_step = StepId(step.0 + 1);
         self.in_flight.push_back(InFlight { step, rows: in_flight });
         StepPlan { step, saves, loads, bindings, rows }
+    }
+
+    /// Until when a step waits for masks, if it does. Those who wait for theirs were in one step, and stay together: going
+    /// on one by one, they would have a step each. A session that takes longer than [`MASK_PATIENCE`] is not waited for.
+    fn masks_awaited_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let awaited = self.running.iter().filter_map(|id| self.sequences[id].awaits_mask());
+        awaited
+            .map(|since| Timestamp(since.0.saturating_add(MASK_PATIENCE)))
+            .filter(|until| *until > now)
+            .max()
     }
 
     /// Running sequences that could have a row of one token, and those that could have more, oldest start first.
@@ -155,9 +170,13 @@ impl Scheduler {
             RowSource::Known(count) => sequence.known_tokens(start, count),
             RowSource::Sampled(step) => RowTokens::Sampled(step),
         };
-        if next.output == RowOutput::Sample {
-            sequence.unread += 1;
-        }
+        let mask = match next.output {
+            RowOutput::None => None,
+            RowOutput::Sample => {
+                sequence.unread += 1;
+                sequence.mask()
+            }
+        };
         let tenant = sequence.request.tenant;
         let charges = sequence.charge(start, end);
         let Some(residence) = sequence.residence_mut() else { return };
@@ -175,7 +194,7 @@ impl Scheduler {
         let decodes = charges.iter().any(|&(price, count)| price == Price::Decode && count > 0);
         draft.budget -= end - start;
         draft.in_flight.push(InFlightRow { sequence: id, tenant, output: next.output, end, decodes });
-        draft.rows.push(Row { sequence: id, slot, start, tokens, blocks, output: next.output });
+        draft.rows.push(Row { sequence: id, slot, start, tokens, blocks, output: next.output, mask });
     }
 
     /// Grows the block table of `id` to hold `tokens`, preempting others or, if it is the one to give way, itself.

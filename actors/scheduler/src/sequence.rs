@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use troupe_protocol::{
-    Binding, BlockId, BlockName, History, NewSequence, RowOutput, RowTokens, SlotId, StepId, TokenId, Usage,
+    Binding, BlockId, BlockName, History, NewSequence, RowOutput, RowTokens, SlotId, StepId, TokenId,
+    TokenMask, Usage,
 };
 
 use crate::cache::Chain;
@@ -15,6 +16,8 @@ pub(crate) struct Sequence {
     pub(crate) request: NewSequence,
     pub(crate) arrived: Timestamp,
     pub(crate) generated: Vec<TokenId>,
+    /// What mirostat learned of them.
+    pub(crate) mu: Option<f32>,
     /// Tokens sampled by steps in flight, not yet known here.
     pub(crate) unread: u32,
     /// Tokens that the session has room for.
@@ -23,6 +26,7 @@ pub(crate) struct Sequence {
     pub(crate) replays: u8,
     pub(crate) progress: Progress,
     pub(crate) phase: Phase,
+    pub(crate) guidance: Guidance,
     /// Tokens of the prompt that the cache held when it first left the queue.
     pub(crate) cached_tokens: u32,
     /// Tokens from the first on that its tenant was charged for. What is computed again is not charged again.
@@ -37,6 +41,18 @@ pub(crate) struct Sequence {
 pub(crate) enum Progress {
     New,
     Started,
+}
+
+/// What a sequence may say next. A mask stays until a token was read that it allowed, so that what is computed again is
+/// sampled within the same one.
+#[derive(Debug)]
+pub(crate) enum Guidance {
+    /// Anything.
+    Free,
+    /// A token of the mask.
+    Given(TokenMask),
+    /// What its session is still to say, which was told the last token at this time.
+    Awaited(Timestamp),
 }
 
 #[derive(Debug)]
@@ -88,17 +104,20 @@ impl NextRow {
 }
 
 impl Sequence {
-    pub(crate) fn new(request: NewSequence, arrived: Timestamp, root: BlockName) -> Self {
+    pub(crate) fn new(mut request: NewSequence, arrived: Timestamp, root: BlockName) -> Self {
         let credit = request.credit;
+        let guidance = request.mask.take().map_or(Guidance::Free, Guidance::Given);
         Self {
             request,
             arrived,
             generated: Vec::new(),
+            mu: None,
             unread: 0,
             credit,
             replays: 0,
             progress: Progress::New,
             phase: Phase::Waiting,
+            guidance,
             cached_tokens: 0,
             charged_tokens: 0,
             root,
@@ -153,9 +172,58 @@ impl Sequence {
         (self.request.prompt.len() + self.generated.len()) as u32
     }
 
-    /// Whether one more token may be sampled: the session has room for it and the limit is not reached.
+    /// Whether each token has to be read before the next is sampled, so that the sequence sits out the lookahead: the next
+    /// mask depends on it, or the host chooses it and it is not on the device to go on from.
+    pub(crate) fn is_lockstep(&self) -> bool {
+        self.is_guided() || self.request.sampling.on_host()
+    }
+
+    fn is_guided(&self) -> bool {
+        !matches!(self.guidance, Guidance::Free)
+    }
+
+    /// Whether one more token may be sampled: the session has room for it, the limit is not reached, and nothing has to be
+    /// known first that is not.
     pub(crate) fn may_sample(&self) -> bool {
-        self.credit > self.unread && self.generated.len() as u32 + self.unread < self.request.max_tokens
+        let is_known = match self.guidance {
+            Guidance::Awaited(_) => false,
+            Guidance::Free | Guidance::Given(_) => self.unread == 0 || !self.is_lockstep(),
+        };
+        is_known
+            && self.credit > self.unread
+            && self.generated.len() as u32 + self.unread < self.request.max_tokens
+    }
+
+    /// Since when nothing but its next mask is missing.
+    pub(crate) fn awaits_mask(&self) -> Option<Timestamp> {
+        match self.guidance {
+            Guidance::Awaited(since) if self.credit > 0 => Some(since),
+            _ => None,
+        }
+    }
+
+    /// What a row that samples now may say.
+    pub(crate) fn mask(&self) -> Option<TokenMask> {
+        match &self.guidance {
+            Guidance::Given(mask) => Some(mask.clone()),
+            Guidance::Free | Guidance::Awaited(_) => None,
+        }
+    }
+
+    /// Books a mask, if it is the one that is awaited.
+    pub(crate) fn give_mask(&mut self, generated: u32, mask: TokenMask) {
+        if matches!(self.guidance, Guidance::Awaited(_)) && generated as usize == self.generated.len() {
+            self.guidance = Guidance::Given(mask);
+        }
+    }
+
+    /// Books a token that was read.
+    pub(crate) fn generate(&mut self, token: TokenId, now: Timestamp) {
+        self.generated.push(token);
+        self.credit = self.credit.saturating_sub(1);
+        if self.is_guided() {
+            self.guidance = Guidance::Awaited(now);
+        }
     }
 
     /// Running, but waiting for its client: nothing in flight, no credit.
@@ -214,11 +282,11 @@ impl Sequence {
     }
 
     pub(crate) fn binding(&self, slot: SlotId) -> Binding {
-        let history = self
-            .request
-            .sampling
-            .has_penalties()
-            .then(|| History { prompt: self.request.prompt.clone(), generated: self.generated.clone() });
+        let history = self.request.sampling.needs_history().then(|| History {
+            prompt: self.request.prompt.clone(),
+            generated: self.generated.clone(),
+            mu: self.mu,
+        });
         Binding { slot, sampling: self.request.sampling.clone(), history, max_len: self.request.max_len() }
     }
 
@@ -227,6 +295,7 @@ impl Sequence {
             prompt_tokens: self.request.prompt.len() as u32,
             cached_tokens: self.cached_tokens,
             completion_tokens: self.generated.len() as u32,
+            reasoning_tokens: 0,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a session says to the one who answers the client.
 
-use troupe_protocol::{Fault, FinishReason, RateStatuses, RejectReason, Usage};
+use troupe_protocol::{Fault, RateStatuses, RejectReason, Usage};
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,10 +16,45 @@ pub struct Output {
 pub enum Part {
     /// The scheduler took it. This is what its tenant's limits leave.
     Accepted(RateStatuses),
-    /// More text. The pieces of a choice concatenate to the whole of it.
+    /// More content. The pieces of a choice concatenate to the whole of it.
     Text(Piece),
+    /// More of the model's reasoning. The pieces of a choice concatenate to the whole of it.
+    Reasoning(Piece),
+    /// More of a tool call.
+    Call(CallPart),
     /// Nothing follows.
     End(End),
+}
+
+/// A part of a tool call. Calls of a choice come one after the other, counted from zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallPart {
+    /// A call of one of the offered tools begins.
+    Started {
+        /// Which call.
+        index: usize,
+        /// The model's id of it, else one that no other call has.
+        id: String,
+        /// The tool's name.
+        name: String,
+    },
+    /// More of its arguments; the fragments of a finished call add up to the text of a JSON object.
+    Arguments {
+        /// Which call.
+        index: usize,
+        /// JSON text.
+        fragment: String,
+    },
+    /// It is whole.
+    Finished {
+        /// Which call.
+        index: usize,
+    },
+    /// It will never be whole: its fragments add up to the beginning of a JSON object.
+    Broken {
+        /// Which call.
+        index: usize,
+    },
 }
 
 /// Text that is final, with the tokens that it came from.
@@ -38,7 +73,7 @@ pub struct ScoredToken {
     pub chosen: Alternative,
     /// The most likely tokens at this position, most likely first, each a different token.
     pub top: Vec<Alternative>,
-    /// Characters of the choice's text before this token.
+    /// Characters before this token in the choice's text, or in its reasoning, whichever it is part of.
     pub offset: usize,
 }
 
@@ -67,6 +102,8 @@ pub enum End {
         reason: FinishReason,
         /// What it took.
         usage: Usage,
+        /// Which of the request's stop strings ended it, if one did.
+        matched_stop: Option<usize>,
     },
     /// It was not taken.
     Rejected(RejectReason),
@@ -74,10 +111,22 @@ pub enum End {
     Failed(Fault),
 }
 
+/// Why a choice ended as it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The model ended it, or a stop string did.
+    Stop,
+    /// `max_tokens` were generated.
+    Length,
+    /// It asks for tools: it ended by itself, and all of its calls, one at least, are whole.
+    ToolCalls,
+}
+
 /// A reason as OpenAI's clients and the metrics spell it.
 pub fn reason_name(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
         FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::ops::Range;
 
 use chrono::NaiveDateTime;
@@ -66,6 +67,8 @@ pub struct ChatTemplate {
     named: Vec<(String, String)>,
     control: ControlTokens,
     content_form: ContentForm,
+    /// The variables that it reads.
+    variables: HashSet<String>,
 }
 
 /// Marks where a continued message ends; the text after it is cut. The name is that of `transformers`.
@@ -93,7 +96,9 @@ impl ChatTemplate {
             named: tokens.named.clone(),
             control: ControlTokens::new(&tokens.control),
             content_form: ContentForm::Either,
+            variables: HashSet::new(),
         };
+        template.variables = template.compiled()?.undeclared_variables(false);
         template.content_form = probe::content_form(&template);
         Ok(template)
     }
@@ -101,6 +106,21 @@ impl ChatTemplate {
     /// Which forms of content the template prints.
     pub fn content_form(&self) -> ContentForm {
         self.content_form
+    }
+
+    /// The template as its makers wrote it.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether the template reads a variable of this name.
+    pub fn reads(&self, variable: &str) -> bool {
+        self.variables.contains(variable)
+    }
+
+    fn compiled(&self) -> Result<minijinja::Template<'_, '_>, TemplateError> {
+        let template = self.env.get_template(environment::TEMPLATE_NAME);
+        template.map_err(|error| TemplateError::from_render(&error))
     }
 
     /// Renders a conversation, its messages brought into shape first (see [`normalise_messages`]).
@@ -195,10 +215,8 @@ impl ChatTemplate {
             ("add_generation_prompt", Value::from(input.ending == Ending::GenerationPrompt)),
             ("strftime_now", Value::from_function(move |format: &str| strftime(now, format))),
         ]);
-        let template = self.env.get_template(environment::TEMPLATE_NAME);
-        template
-            .and_then(|template| template.render(Value::from_pairs(variables)))
-            .map_err(|error| TemplateError::from_render(&error))
+        let rendered = self.compiled()?.render(Value::from_pairs(variables));
+        rendered.map_err(|error| TemplateError::from_render(&error))
     }
 }
 

@@ -105,6 +105,11 @@ impl Tokenizer {
         self.bytes.len()
     }
 
+    /// Whether a text is the bytes of its tokens, one after another.
+    pub fn has_exact_bytes(&self) -> bool {
+        self.alphabet != Alphabet::Words
+    }
+
     /// The exact bytes that a token stands for; `None` if `id` is outside the vocabulary. A special token stands for
     /// its spelling.
     pub fn token_bytes(&self, id: u32) -> Option<&[u8]> {

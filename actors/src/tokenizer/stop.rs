@@ -99,9 +99,11 @@ impl StopMatcher {
         met.map(|(index, _)| index)
     }
 
-    /// The text that is still held when the stream ends without a stop string.
-    pub fn finish(self) -> String {
-        self.held
+    /// The text that is still held where the stream ends, or is broken off, without a stop string. What is pushed after
+    /// it does not continue it.
+    pub fn release(&mut self) -> String {
+        self.patterns.iter_mut().for_each(|pattern| pattern.matched = 0);
+        std::mem::take(&mut self.held)
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
             out.push(outcome.emit);
             stopped = stopped.or(outcome.stopped);
         }
-        out.push(matcher.finish());
+        out.push(matcher.release());
         (out, stopped)
     }
 
@@ -157,6 +159,14 @@ mod tests {
     fn c046_what_precedes_the_stop_string_is_flushed() {
         let (out, stopped) = run(&["</tool>"], &["{\"a\":1}<", "/to", "ol>"]);
         assert_eq!((out.concat(), stopped), ("{\"a\":1}".to_owned(), Some(0)));
+    }
+
+    #[test]
+    fn no_stop_string_reaches_over_a_break() {
+        let mut matcher = StopMatcher::new(["abc"]);
+        assert_eq!((matcher.push("xab").emit, matcher.release()), ("x".to_owned(), "ab".to_owned()));
+        assert_eq!(matcher.push("cab").stopped, None);
+        assert_eq!(matcher.push("c").stopped, Some(0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use mlx_sys::{Array, Choice, Drawing, Penalty, RowChoice};
+use troupe_protocol::TokenMask;
 use troupe_protocol::random::uniform;
 
 use super::{Row, takes_best};
@@ -14,7 +15,7 @@ pub(super) fn choose(logits: &Array, rows: &[Row<'_>]) -> Result<Array> {
     Ok(logits.choose_tokens(&rows)?)
 }
 
-fn row_choice<'a>(row: &Row<'a>) -> RowChoice<'a> {
+fn row_choice<'r>(row: &'r Row<'_>) -> RowChoice<'r> {
     let params = row.params;
     let choice = if takes_best(params) {
         Choice::Greedy
@@ -34,5 +35,5 @@ fn row_choice<'a>(row: &Row<'a>) -> RowChoice<'a> {
         presence: params.presence_penalty,
         frequency: params.frequency_penalty,
     });
-    RowChoice { choice, penalty, biases: &params.logit_bias }
+    RowChoice { choice, biases: &row.biases, penalty, mask: row.mask.map(TokenMask::words) }
 }

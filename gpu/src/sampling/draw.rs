@@ -7,17 +7,17 @@ use crate::batch::{column, vector};
 use crate::error::Result;
 
 /// Draws a token for each row of `logits` [G, vocabulary] f32 with `uniforms` [G, 1] in [0, 1): the first
-/// token at which the mass of the kept ones exceeds that share of their total. [G] u32.
+/// token at which the mass of the kept ones exceeds that share of their total. Truncation looks at the distribution
+/// before the temperature. [G] u32.
 pub(super) fn draw(logits: &Array, params: &[&SamplingParams], uniforms: &Array) -> Result<Array> {
-    let temperatures: Vec<f32> = params.iter().map(|p| p.temperature).collect();
-    let logits = logits.divide(&column(&temperatures)?)?;
-    let kept = match threshold(&logits, params)? {
+    let kept = match threshold(logits, params)? {
         Some(threshold) => {
-            logits.greater_equal(&threshold)?.where_(&logits, &Array::scalar(f32::NEG_INFINITY)?)?
+            logits.greater_equal(&threshold)?.where_(logits, &Array::scalar(f32::NEG_INFINITY)?)?
         }
-        None => logits,
+        None => logits.clone(),
     };
-    let mass = kept.softmax(-1)?.cumsum(-1, Scan::Inclusive)?;
+    let temperatures: Vec<f32> = params.iter().map(|p| p.temperature).collect();
+    let mass = kept.divide(&column(&temperatures)?)?.softmax(-1)?.cumsum(-1, Scan::Inclusive)?;
     let last = mass.dim(-1) - 1;
     let total = mass.take(&vector(&[last])?, 1)?;
     // A draw has 24 bits, so its product with the total stays below the total, and some token exceeds it.

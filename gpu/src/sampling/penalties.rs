@@ -68,7 +68,7 @@ pub(super) fn apply<'a>(logits: &Array, rows: &[Row<'a>]) -> Result<Array> {
 }
 
 /// Counts the new `tokens` [S] u32.
-pub(super) fn book(tokens: &Array, rows: &[SampleRow], slots: &mut Slots) -> Result<()> {
+pub(super) fn book(tokens: &Array, rows: &[SampleRow<'_>], slots: &mut Slots) -> Result<()> {
     let one = vector(&[1.0_f32])?;
     for (index, row) in (0_i32..).zip(rows) {
         if let Some(counts) = &mut slots.get_mut(row.slot)?.counts {

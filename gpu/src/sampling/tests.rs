@@ -4,9 +4,10 @@ mod oracle;
 
 use mlx_sys::Array;
 use troupe_protocol::random::uniform;
-use troupe_protocol::{Binding, History, SampledToken, SamplingParams, SlotId, TokenId};
+use troupe_protocol::sampling::Ban;
+use troupe_protocol::{Binding, History, SampledToken, SamplingParams, SlotId, TokenId, TokenMask};
 
-use super::{SampleRow, sample};
+use super::{SampleRow, Sampled, sample};
 use crate::slots::Slots;
 
 /// One sequence's logits, parameters and history, at a position.
@@ -16,11 +17,12 @@ struct Case {
     sampling: SamplingParams,
     history: Option<History>,
     position: u32,
+    mask: Option<TokenMask>,
 }
 
 impl Case {
     fn new(logits: &[f32], sampling: SamplingParams) -> Self {
-        Self { logits: logits.to_vec(), sampling, history: None, position: 0 }
+        Self { logits: logits.to_vec(), sampling, history: None, position: 0, mask: None }
     }
 }
 
@@ -37,11 +39,20 @@ fn slots(cases: &[Case]) -> Slots {
 fn sample_all(cases: &[Case]) -> Vec<SampledToken> {
     let rows: Vec<_> = (0..)
         .zip(cases)
-        .map(|(slot, case)| SampleRow { slot: SlotId(slot), position: case.position })
+        .map(|(slot, case)| SampleRow {
+            slot: SlotId(slot),
+            position: case.position,
+            mask: case.mask.as_ref(),
+        })
         .collect();
     let logits = cases.iter().flat_map(|case| case.logits.clone()).collect();
     let shape = [cases.len() as i32, cases[0].logits.len() as i32];
-    sample(&Array::from_vec(logits, &shape).unwrap(), &rows, &mut slots(cases)).unwrap().read().unwrap()
+    let logits = Array::from_vec(logits, &shape).unwrap();
+    tokens(sample(&logits, &rows, &mut slots(cases)).unwrap())
+}
+
+fn tokens(sampled: Sampled) -> Vec<SampledToken> {
+    sampled.read().unwrap().into_iter().map(|chosen| chosen.token).collect()
 }
 
 fn ids(tokens: &[SampledToken]) -> Vec<TokenId> {
@@ -67,10 +78,9 @@ fn drawn(temperature: f32) -> SamplingParams {
     SamplingParams { temperature, seed: 5, ..SamplingParams::greedy() }
 }
 
-/// Exact probabilities after temperature, `top_k`, `top_p` and `min_p`.
+/// Exact probabilities after `top_k`, `top_p`, `min_p` and temperature.
 fn exact(logits: &[f32], params: &SamplingParams) -> Vec<f64> {
-    let mut by_rank: Vec<(usize, f64)> =
-        logits.iter().map(|&l| (f64::from(l) / f64::from(params.temperature)).exp()).enumerate().collect();
+    let mut by_rank: Vec<(usize, f64)> = logits.iter().map(|&l| f64::from(l).exp()).enumerate().collect();
     by_rank.sort_by(|a, b| b.1.total_cmp(&a.1));
     if params.top_k > 0 {
         by_rank.truncate(params.top_k as usize);
@@ -84,6 +94,7 @@ fn exact(logits: &[f32], params: &SamplingParams) -> Vec<f64> {
     });
     let most = by_rank[0].1;
     by_rank.retain(|(_, mass)| *mass >= f64::from(params.min_p) * most);
+    by_rank.iter_mut().for_each(|(_, mass)| *mass = mass.powf(1.0 / f64::from(params.temperature)));
     let total: f64 = by_rank.iter().map(|(_, mass)| mass).sum();
     let mut out = vec![0.0; logits.len()];
     by_rank.into_iter().for_each(|(token, mass)| out[token] = mass / total);
@@ -105,9 +116,10 @@ fn draws_follow_the_exact_distribution() {
         SamplingParams { top_k: 7, top_p: 0.95, min_p: 0.2, ..drawn(1.4) },
     ] {
         let cases = [Case::new(&logits, params.clone())];
-        let rows: Vec<_> = (0..DRAWS).map(|position| SampleRow { slot: SlotId(0), position }).collect();
+        let rows: Vec<_> =
+            (0..DRAWS).map(|position| SampleRow { slot: SlotId(0), position, mask: None }).collect();
         let tiled = Array::from_vec(logits.repeat(DRAWS as usize), &[DRAWS as i32, 10]).unwrap();
-        let tokens = sample(&tiled, &rows, &mut slots(&cases)).unwrap().read().unwrap();
+        let tokens = tokens(sample(&tiled, &rows, &mut slots(&cases)).unwrap());
         let mut counts = [0.0; 10];
         tokens.iter().for_each(|token| counts[token.id as usize] += 1.0);
         let wanted = exact(&logits, &params);
@@ -172,9 +184,17 @@ fn c080_tiny_temperature_or_top_p_takes_the_most_likely() {
     }
 }
 
+/// About a third of the tokens, and the last.
+fn some_of(count: u32, seed: u32) -> TokenMask {
+    let mut mask = TokenMask::none(count);
+    let is_in = |token: &u32| (token ^ seed).wrapping_mul(2_654_435_761) >> 16 < 1 << 14;
+    (0..count).filter(is_in).chain([count - 1]).for_each(|token| mask.allow(token));
+    mask
+}
+
 /// Rows of every kind side by side.
 fn mixed() -> Vec<Case> {
-    let history = History { prompt: vec![1, 2, 3], generated: vec![4, 4] };
+    let history = History { prompt: vec![1, 2, 3], generated: vec![4, 4], mu: None };
     let penalties = SamplingParams { presence_penalty: 1.0, repetition_penalty: 1.2, ..drawn(1.0) };
     let kinds = [
         SamplingParams::greedy(),
@@ -191,6 +211,7 @@ fn mixed() -> Vec<Case> {
         history: sampling.has_penalties().then(|| history.clone()),
         sampling: SamplingParams { seed: u64::from(seed), ..sampling },
         position: 10 + seed,
+        mask: (seed % 3 == 0).then(|| some_of(300, seed)),
     };
     (0..).zip(kinds).map(case).collect()
 }
@@ -287,6 +308,35 @@ fn a_bias_forces_or_bans() {
     }
 }
 
+#[test]
+fn a_mask_leaves_nothing_else_and_changes_no_logprob() {
+    for vocabulary in [10, 32, 300] {
+        let logits = noise(vocabulary as usize, 9);
+        let mask = some_of(vocabulary, 1);
+        let only: Vec<f32> = (0..)
+            .zip(&logits)
+            .map(|(token, &logit)| if mask.allows(token) { logit } else { f32::NEG_INFINITY })
+            .collect();
+        let total: f64 = logits.iter().map(|&logit| f64::from(logit).exp()).sum();
+        for base in
+            [SamplingParams::greedy(), drawn(1.0), SamplingParams { top_k: 40, top_p: 0.9, ..drawn(2.0) }]
+        {
+            let sampling = SamplingParams { logprobs: Some(1), ..base };
+            let at = |logits: &[f32], position| Case { position, ..Case::new(logits, sampling.clone()) };
+            let masked: Vec<_> =
+                (0..40).map(|position| Case { mask: Some(mask.clone()), ..at(&logits, position) }).collect();
+            let alone: Vec<_> = (0..40).map(|position| at(&only, position)).collect();
+            let found = sample_all(&masked);
+            assert_eq!(ids(&found), ids(&sample_all(&alone)), "{sampling:?}");
+            for token in found {
+                assert!(mask.allows(token.id));
+                let wanted = f64::from(logits[token.id as usize]) - total.ln();
+                assert!((f64::from(token.logprobs.unwrap().chosen) - wanted).abs() < 1e-5);
+            }
+        }
+    }
+}
+
 /// Penalised logits, as the parameters' definitions say it.
 fn penalised(logits: &[f32], params: &SamplingParams, prompt: &[TokenId], generated: &[TokenId]) -> Vec<f32> {
     let mut out = logits.to_vec();
@@ -319,8 +369,8 @@ fn penalised_stream(case: &Case, count: u32) -> Vec<TokenId> {
     let mut slots = slots(std::slice::from_ref(case));
     let logits = Array::from_slice(&case.logits, &[1, case.logits.len() as i32]).unwrap();
     let mut step = |position| {
-        let rows = [SampleRow { slot: SlotId(0), position }];
-        sample(&logits, &rows, &mut slots).unwrap().read().unwrap()[0].id
+        let rows = [SampleRow { slot: SlotId(0), position, mask: None }];
+        tokens(sample(&logits, &rows, &mut slots).unwrap())[0].id
     };
     (0..count).map(&mut step).collect()
 }
@@ -337,7 +387,7 @@ fn c086u_penalties_count_prompt_and_output_once_and_survive_a_replay() {
         }
         for done in [0, 1, 13] {
             let generated = wanted[..done].to_vec();
-            let history = Some(History { prompt: prompt.clone(), generated });
+            let history = Some(History { prompt: prompt.clone(), generated, mu: None });
             let case = Case { history, ..Case::new(&logits, params.clone()) };
             assert_eq!(penalised_stream(&case, (COUNT - done) as u32), wanted[done..], "{done}, {params:?}");
         }
@@ -350,7 +400,70 @@ fn c083_c085u_penalties_are_off_by_default() {
     let first = best(&logits);
     let plain = SamplingParams::greedy();
     assert!(!plain.has_penalties());
-    let history = Some(History { prompt: vec![first; 9], generated: vec![first; 9] });
+    let history = Some(History { prompt: vec![first; 9], generated: vec![first; 9], mu: None });
     let case = Case { history, ..Case::new(&logits, plain) };
     assert_eq!(penalised_stream(&case, 20), vec![first; 20]);
+}
+
+#[test]
+fn the_host_chooses_as_the_device_does() {
+    // Parameters that neither knows better than the other, and one that only the host knows, set to what changes nothing.
+    let all: Vec<TokenId> = (0..300).collect();
+    for round in 0..40 {
+        let on_device: Vec<_> = mixed()
+            .into_iter()
+            .map(|case| {
+                let mut logits = noise(300, 50 + round);
+                if round % 2 == 1 {
+                    logits.iter_mut().for_each(|logit| *logit = (*logit * 4.0).round() / 4.0);
+                }
+                let ban = Some(Ban { tokens: vec![best(&logits), 17], before: round * 2 });
+                Case {
+                    logits,
+                    position: 30 + round,
+                    sampling: SamplingParams { ban, ..case.sampling.clone() },
+                    ..case
+                }
+            })
+            .collect();
+        let on_host: Vec<_> = on_device
+            .iter()
+            .map(|case| {
+                let sampling = SamplingParams { allowed: Some(all.clone()), ..case.sampling.clone() };
+                Case { sampling, ..case.clone() }
+            })
+            .collect();
+        assert!(on_host.iter().all(|case| case.sampling.on_host()));
+        assert!(on_device.iter().all(|case| !case.sampling.on_host()));
+        let (device, host) = (sample_all(&on_device), sample_all(&on_host));
+        assert_eq!(ids(&device), ids(&host), "round {round}");
+        for (device, host) in device.iter().zip(&host) {
+            let (Some(device), Some(host)) = (&device.logprobs, &host.logprobs) else {
+                assert_eq!(device.logprobs, host.logprobs);
+                continue;
+            };
+            assert!((device.chosen - host.chosen).abs() < 2e-6);
+            for (device, host) in device.top.iter().zip(&host.top) {
+                assert!(device.0 == host.0 && (device.1 - host.1).abs() < 2e-6, "{device:?} and {host:?}");
+            }
+        }
+        // Side by side in one step, each row gives what it gives alone.
+        let both: Vec<_> = on_device.iter().chain(&on_host).cloned().collect();
+        assert_eq!(sample_all(&both), [device, host].concat());
+    }
+}
+
+#[test]
+fn banned_tokens_are_not_chosen_before_their_position() {
+    let logits = noise(300, 9);
+    let first = best(&logits);
+    let ban = Some(Ban { tokens: vec![first], before: 20 });
+    for base in [SamplingParams::greedy(), drawn(0.1)] {
+        let sampling = SamplingParams { ban: ban.clone(), ..base };
+        let cases: Vec<_> =
+            (0..40).map(|position| Case { position, ..Case::new(&logits, sampling.clone()) }).collect();
+        let found = ids(&sample_all(&cases));
+        assert!(found[..20].iter().all(|&id| id != first));
+        assert!(!sampling.is_greedy() || found[20..].iter().all(|&id| id == first));
+    }
 }

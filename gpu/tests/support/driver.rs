@@ -27,6 +27,8 @@ pub struct Sequence {
     pub sampled: Vec<SampledToken>,
     pub sampling: SamplingParams,
     pub max_len: u32,
+    /// What mirostat learned so far.
+    mu: Option<f32>,
     num_prompt: usize,
     /// Tokens whose keys and values are in the blocks, once every submitted step is done.
     computed: usize,
@@ -79,6 +81,7 @@ impl Driver {
             sampled: Vec::new(),
             sampling,
             max_len,
+            mu: None,
             num_prompt: prompt.len(),
             computed: 0,
             last_step: StepId(u64::MAX),
@@ -160,6 +163,7 @@ impl Driver {
             tokens,
             blocks: sequence.blocks.clone(),
             output: if sample { RowOutput::Sample } else { RowOutput::None },
+            mask: None,
         }
     }
 
@@ -227,6 +231,7 @@ impl Sequence {
     pub fn take(&mut self, outcome: &StepOutcome) {
         for row in outcome.rows.iter().filter(|row| row.sequence == self.id) {
             self.sampled.push(row.token.clone());
+            self.mu = row.mu;
             if self.computed >= self.tokens.len() {
                 self.tokens.push(row.token.id);
             }
@@ -235,11 +240,11 @@ impl Sequence {
 
     fn binding(&self) -> Binding {
         let (prompt, generated) = self.tokens.split_at(self.num_prompt);
-        let history = History { prompt: prompt.to_vec(), generated: generated.to_vec() };
+        let history = History { prompt: prompt.to_vec(), generated: generated.to_vec(), mu: self.mu };
         Binding {
             slot: self.slot,
             sampling: self.sampling.clone(),
-            history: self.sampling.has_penalties().then_some(history),
+            history: self.sampling.needs_history().then_some(history),
             max_len: self.max_len,
         }
     }

@@ -128,6 +128,7 @@ fn row(start: u32, ids: Vec<TokenId>) -> Row {
         tokens: RowTokens::Prompt(ids),
         blocks: vec![BlockId(0), BlockId(1)],
         output: RowOutput::Sample,
+        mask: None,
     }
 }
 

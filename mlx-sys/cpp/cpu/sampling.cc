@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -104,12 +105,13 @@ float least_of_nucleus(const LogitRow& row, const Weighting& how, float floor, f
   return least_of_mass(candidates.logits, how, limit - bracket.above);
 }
 
-// The least logit that is kept.
-float least_of(const LogitRow& row, const Weighting& how, const Drawing& drawing) {
+// The least logit that is kept. Limits look at the distribution before the temperature.
+float least_of(const LogitRow& row, const Drawing& drawing) {
+  Weighting how{row.max(), 1.0f};
   float least = kNothing;
   if (drawing.top_k > 0 && drawing.top_k < row.size()) least = least_of_ranks(row, drawing.top_k);
   if (drawing.top_p < 1) least = least_of_nucleus(row, how, least, drawing.top_p);
-  if (drawing.min_p > 0) least = std::max(least, how.max + drawing.temperature * std::log(drawing.min_p));
+  if (drawing.min_p > 0) least = std::max(least, how.max + std::log(drawing.min_p));
   return std::min(least, how.max);
 }
 
@@ -117,19 +119,44 @@ uint32_t choose(const LogitRow& row, const Drawing& drawing) {
   Weighting how{row.max(), 1 / drawing.temperature};
   bool greedy = drawing.greedy || drawing.top_k == 1 || drawing.top_p <= 0;
   if (greedy || std::isinf(how.max) || std::isinf(how.inverse_temperature)) return row.first_largest();
-  return draw(row, how, least_of(row, how, drawing), drawing.uniform);
+  return draw(row, how, least_of(row, drawing), drawing.uniform);
+}
+
+// Makes the tokens that are not in the mask impossible.
+void forbid_others(int n, const uint32_t* mask, float* logits) {
+  for (int first = 0; first < n; first += 32) {
+    uint32_t others = ~mask[first / 32];
+    int left = n - first;
+    if (left < 32) others &= (1u << left) - 1;
+    if (others == UINT32_MAX) {
+      std::fill_n(logits + first, 32, kNothing);
+      continue;
+    }
+    for (; others != 0; others &= others - 1) logits[first + std::countr_zero(others)] = kNothing;
+  }
+}
+
+uint32_t first_of(int n, const uint32_t* mask) {
+  for (int word = 0; word * 32 < n; ++word) {
+    if (mask[word] != 0) return static_cast<uint32_t>(word * 32 + std::countr_zero(mask[word]));
+  }
+  return 0;
 }
 
 uint32_t choose(const float* logits, int n, const Adjustment& adjustment, const Drawing& drawing) {
-  if (!adjustment.penalty && adjustment.bias_count == 0) return choose(LogitRow(logits, n), drawing);
+  if (!adjustment.penalty && adjustment.bias_count == 0 && !adjustment.mask) return choose(LogitRow(logits, n), drawing);
   std::unique_ptr<float[]> own(new float[n]);
-  if (adjustment.penalty) {
-    kernels().penalise(n, logits, *adjustment.penalty, own.get());
-  } else {
+  if (adjustment.bias_count > 0 || !adjustment.penalty) {
     std::copy_n(logits, n, own.get());
+    for (int i = 0; i < adjustment.bias_count; ++i) own[adjustment.biases[i].token] += adjustment.biases[i].value;
+    logits = own.get();
   }
-  for (int i = 0; i < adjustment.bias_count; ++i) own[adjustment.biases[i].token] += adjustment.biases[i].value;
-  return choose(LogitRow(own.get(), n), drawing);
+  if (adjustment.penalty) kernels().penalise(n, logits, *adjustment.penalty, own.get());
+  if (adjustment.mask) forbid_others(n, adjustment.mask, own.get());
+  LogitRow row(own.get(), n);
+  // All that is allowed is impossible by itself, and so is the rest.
+  if (adjustment.mask && row.max() == kNothing) return first_of(n, adjustment.mask);
+  return choose(row, drawing);
 }
 
 // Where the `count` most likely tokens of a row are, in order.

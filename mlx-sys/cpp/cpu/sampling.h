@@ -16,14 +16,16 @@ struct Bias {
   float value;
 };
 
-// What a row's logits go through before a token is chosen: the penalty, then the biases.
+// What a row's logits go through before a token is chosen: the biases, then the penalty; then the tokens that are not in
+// the mask become impossible.
 struct Adjustment {
   const Penalty* penalty;  // null: none
   const Bias* biases;
   int bias_count;
+  const uint32_t* mask = nullptr;  // bit t % 32 of word t / 32 allows token t, at least one; null: all are
 };
 
-// How a row's token is chosen.
+// How a row's token is chosen. Limits look at the distribution of the logits; the temperature shapes what they keep.
 struct Drawing {
   bool greedy;        // the largest logit wins, the lowest id among equals, and nothing below matters
   float temperature;  // positive and finite; greedy too where its inverse is not
@@ -40,7 +42,7 @@ struct LogitRows {
 };
 
 // A token for each row. A row whose largest logit is infinite is greedy, whatever its drawing says; one of NaN alone
-// gives token 0.
+// gives token 0, or the first of its mask.
 void choose_tokens(const LogitRows& x, const Adjustment* adjustments, const Drawing* drawings, uint32_t* tokens);
 
 // Natural logarithms of the probabilities at temperature 1.

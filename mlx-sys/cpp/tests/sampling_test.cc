@@ -70,12 +70,13 @@ struct Oracle {
     }
     auto weight = [&](size_t i) { return std::exp((x[i] - max) / how.temperature); };
     double total = 0, above = 0;
-    for (size_t i : order) total += weight(i);
+    auto share = [&](size_t i) { return std::exp(x[i] - max); };
+    for (size_t i : order) total += share(i);
     for (size_t first = 0, last; first < order.size(); first = last) {
       double mass = 0;
-      for (last = first; last < order.size() && x[order[last]] == x[order[first]]; ++last) mass += weight(order[last]);
+      for (last = first; last < order.size() && x[order[last]] == x[order[first]]; ++last) mass += share(order[last]);
       bool kept = how.top_p >= 1 || above < (how.top_p + slack) * total;
-      double bound = how.min_p > 0 ? std::log(how.min_p) * how.temperature - slack * (1 + std::fabs(max)) : -kInfinity;
+      double bound = how.min_p > 0 ? std::log(how.min_p) - slack * (1 + std::fabs(max)) : -kInfinity;
       kept = kept && x[order[first]] - max >= bound;
       above += mass;
       for (size_t i = first; kept && i < last; ++i) weights[order[i]] = weight(order[i]);
@@ -154,19 +155,48 @@ void test_adjustments(Random& random, int n) {
   for (auto& count : generated) count = static_cast<float>(std::max(0, random.below(8) - 4));
   Penalty penalty{prompt.data(), generated.data(), 1.3f, 0.5f, 0.25f};
   Bias biases[] = {{random.below(n), 0.75f}, {n - 1, -0.5f}, {n - 1, 1.0f}};
-  auto wanted = x;
-  for (int i = 0; i < n; ++i) {
-    if (prompt[i] + generated[i] > 0) wanted[i] = x[i] > 0 ? x[i] / 1.3f : x[i] * 1.3f;
-    wanted[i] -= (generated[i] > 0 ? 0.5f : 0.0f) + generated[i] * 0.25f;
-  }
+  auto penalised = [&](std::vector<float> logits) {
+    for (int i = 0; i < n; ++i) {
+      if (prompt[i] + generated[i] > 0) logits[i] = logits[i] > 0 ? logits[i] / 1.3f : logits[i] * 1.3f;
+      logits[i] -= (generated[i] > 0 ? 0.5f : 0.0f) + generated[i] * 0.25f;
+    }
+    return logits;
+  };
+  auto wanted = penalised(x);
   for (const auto& set : instruction_sets()) {
     std::vector<float> found(n);
     set.kernels->penalise(n, x.data(), penalty, found.data());
     for (int i = 0; i < n; ++i) check(std::fabs(found[i] - wanted[i]) < 1e-5, "penalise: a wrong logit");
   }
-  for (const Bias& bias : biases) wanted[bias.token] += bias.value;
-  check(token_of(x, {true, 1, 0, 1, 0, 0}, {&penalty, biases, 3}) == first_largest(wanted),
+  auto biased = x;
+  for (const Bias& bias : biases) biased[bias.token] += bias.value;
+  check(token_of(x, {true, 1, 0, 1, 0, 0}, {&penalty, biases, 3}) == first_largest(penalised(biased)),
         "sampling: adjustments count");
+}
+
+// What a mask allows is chosen as if there were nothing else.
+void test_masks(Random& random, int n) {
+  auto x = logits_of(random, n);
+  std::vector<uint32_t> mask((n + 31) / 32);
+  int kind = random.below(3);
+  for (auto& word : mask) word = kind == 0 ? UINT32_MAX : static_cast<uint32_t>(random.below(1 << 16)) << 7;
+  if (kind == 2) std::fill(mask.begin(), mask.end(), 0u);
+  int sure = random.below(n);
+  mask[sure / 32] |= 1u << sure % 32;
+  auto allows = [&](uint32_t id) { return (mask[id / 32] >> id % 32 & 1) != 0; };
+  auto wanted = x;
+  uint32_t first = UINT32_MAX;
+  for (int id = n - 1; id >= 0; --id) {
+    if (allows(id)) first = static_cast<uint32_t>(id);
+    else wanted[id] = -kInfinity;
+  }
+  Adjustment masked{nullptr, nullptr, 0, mask.data()};
+  bool possible = wanted[first_largest(wanted)] > -kInfinity;
+  for (const Drawing& how : {Drawing{true, 1, 0, 1, 0, 0}, drawing_of(random, n)}) {
+    uint32_t token = token_of(x, how, masked);
+    check(allows(token), "sampling: a token outside the mask");
+    check(token == (possible ? token_of(wanted, how) : first), "sampling: another token than without the others");
+  }
 }
 
 void test_logs(Random& random, int n) {
@@ -268,6 +298,7 @@ void test_sampling() {
   for (int n : {1, 15, 16, 17, 300, 1024, 1025, 5000}) {
     for (int i = 0; i < 100; ++i) test_choice(random, n);
     for (int i = 0; i < 20; ++i) test_logs(random, n);
+    for (int i = 0; i < 30; ++i) test_masks(random, n);
     test_adjustments(random, n);
     test_rows(random, n);
   }

@@ -12,8 +12,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use troupe_actors::metrics;
+use troupe_actors::response_store::{ResponseStore, StoreOptions};
 use troupe_actors::scheduler::{Config, SchedulerActor, SchedulerStatus};
-use troupe_actors::testing::{ScriptedScheduler, Seen, model_card};
+use troupe_actors::testing::{ScriptedScheduler, Seen, calling_card, filling_card, model_card};
 use troupe_actors::tokenizer_pool::TokenizerPool;
 use troupe_protocol::{NewSequence, SequenceEvent, TenantId};
 
@@ -36,6 +37,10 @@ pub(super) struct TestServer {
 /// A model that is loaded, or is still on its way.
 pub(super) enum Model {
     Loaded,
+    /// One that reasons and calls tools.
+    Calling,
+    /// One that fills in.
+    Filling,
     Loading,
 }
 
@@ -43,6 +48,12 @@ impl TestServer {
     pub(super) fn start(script: Script) -> Self {
         let status = SchedulerStatus { ready: true, ..SchedulerStatus::default() };
         Self::with(script, status, &Model::Loaded)
+    }
+
+    /// One whose model reasons and calls tools.
+    pub(super) fn calling(script: Script) -> Self {
+        let status = SchedulerStatus { ready: true, ..SchedulerStatus::default() };
+        Self::with(script, status, &Model::Calling)
     }
 
     pub(super) fn with(script: Script, status: SchedulerStatus, model: &Model) -> Self {
@@ -57,8 +68,13 @@ impl TestServer {
     fn of(script: Script, status: SchedulerStatus, model: &Model, directory: Directory) -> Self {
         let (scheduler, seen) = ScriptedScheduler::start(script, status);
         let served = Arc::new(OnceLock::new());
-        if matches!(model, Model::Loaded) {
-            let card = Arc::new(model_card(CONTEXT).unwrap());
+        let card = match model {
+            Model::Loaded => Some(model_card(CONTEXT).unwrap()),
+            Model::Calling => Some(calling_card(CONTEXT).unwrap()),
+            Model::Filling => Some(filling_card(CONTEXT).unwrap()),
+            Model::Loading => None,
+        };
+        if let Some(card) = card.map(Arc::new) {
             let pool = TokenizerPool::start(1, Arc::clone(&card.tokenizer), card.template.clone(), CONTEXT);
             served.set(Served { card, pool }).unwrap();
         }
@@ -70,6 +86,8 @@ impl TestServer {
             inspect: SchedulerActor::new(Config::default()).start().recipient(),
             tenants: watch::Sender::new(Arc::new(directory)).subscribe(),
             served,
+            responses: ResponseStore::start(StoreOptions { dir: None, max_bytes: 1 << 20, max_age_s: 3600 })
+                .unwrap(),
             metrics: metrics::recorder().unwrap().handle(),
             active,
             body_limit: BODY_LIMIT,

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use troupe_actors::scheduler::SchedulerStatus;
-use troupe_actors::testing::{END, says};
+use troupe_actors::testing::{END, VOCAB_SIZE, says};
+use troupe_protocol::{
+    FinishReason, NewSequence, Priority, SampledToken, SequenceEvent, TokenLogprobs, Usage,
+};
 
 use super::client::{CONTEXT, Model, TestServer, head, post};
 
@@ -20,6 +23,81 @@ async fn c075_c076_seeds_are_as_given_or_fresh() {
     let [first, second] = seeds(json!({"prompt": ["a", "a"]})).await;
     let [third, _] = seeds(json!({"prompt": ["a", "a"]})).await;
     assert!(first != second && first != third);
+    server.stop().await;
+}
+
+/// Says more, and less likely tokens, the higher its seed.
+fn less_likely_with_each_seed(sequence: &NewSequence) -> Vec<SequenceEvent> {
+    let seed = sequence.sampling.seed;
+    let logprobs = Some(TokenLogprobs { chosen: -(seed as f32), top: Vec::new() });
+    let token = |id: u8| SequenceEvent::Token(SampledToken { id: id.into(), logprobs: logprobs.clone() });
+    let mut events: Vec<_> = (0..=seed).map(|_| token(b'a')).collect();
+    let usage = Usage { prompt_tokens: 1, completion_tokens: seed as u32 + 1, ..Usage::default() };
+    events.push(SequenceEvent::Finished { reason: FinishReason::Stop, usage });
+    events
+}
+
+#[actix_web::test]
+async fn the_best_of_several_are_the_likeliest() {
+    let server = TestServer::start(less_likely_with_each_seed);
+    for (n, best_of, texts, tokens) in
+        [(1, 1, vec!["a"], 1), (1, 3, vec!["a"], 6), (2, 3, vec!["a", "aa"], 6)]
+    {
+        // Seeds of the choices count up from the request's.
+        let body = json!({"prompt": "x", "n": n, "best_of": best_of, "seed": 0});
+        let answer = server.post("/v1/completions", &body).await.json();
+        let choices = answer["choices"].as_array().unwrap();
+        assert_eq!(choices.iter().map(|choice| choice["text"].as_str().unwrap()).collect::<Vec<_>>(), texts);
+        assert_eq!(
+            choices.iter().map(|choice| choice["index"].as_u64().unwrap()).collect::<Vec<_>>(),
+            (0..n).collect::<Vec<_>>()
+        );
+        assert_eq!(choices[0]["logprobs"], json!(null));
+        assert_eq!(answer["usage"]["completion_tokens"], tokens, "{answer}");
+        assert_eq!(answer["usage"]["prompt_tokens"], 1);
+    }
+    let body = json!({"prompt": ["x", "y"], "best_of": 2, "seed": 0});
+    let answer = server.post("/v1/completions", &body).await.json();
+    assert_eq!(answer["choices"].as_array().unwrap().len(), 2);
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_suffix_stands_behind_the_gap() {
+    let status = SchedulerStatus { ready: true, ..SchedulerStatus::default() };
+    let mut server = TestServer::with(|sequence| says(sequence, "b"), status, &Model::Filling);
+    let [prefix, suffix, middle] = [0, 1, 2].map(|index| VOCAB_SIZE + index);
+    let filled = [prefix, 'a'.into(), suffix, 'c'.into(), middle];
+    for (prompt, after, expected) in [
+        (json!("a"), json!("c"), &filled[..]),
+        (json!([97]), json!("c"), &filled[..]),
+        (json!("a"), json!(""), &['a'.into()]),
+    ] {
+        let body = json!({"prompt": prompt, "suffix": after, "echo": true});
+        let answer = server.post("/v1/completions", &body).await.json();
+        assert_eq!(answer["choices"][0]["text"], "ab");
+        assert_eq!(server.admitted().await.prompt, expected, "{body}");
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_service_tier_is_a_priority_and_comes_back() {
+    let mut server = TestServer::start(|sequence| says(sequence, "x"));
+    for (tier, priority, answered) in [
+        (json!(null), Priority::Normal, json!(null)),
+        (json!("auto"), Priority::Normal, json!("default")),
+        (json!("flex"), Priority::Batch, json!("flex")),
+        (json!("priority"), Priority::Interactive, json!("priority")),
+    ] {
+        let mut body = json!({"messages": [{"role": "user", "content": "hi"}], "service_tier": tier});
+        let whole = server.post("/v1/chat/completions", &body).await.json();
+        assert_eq!((&whole["service_tier"], server.admitted().await.priority), (&answered, priority));
+        body["stream"] = json!(true);
+        let events = server.post("/v1/chat/completions", &body).await.events();
+        assert!(events.iter().all(|event| event["service_tier"] == answered), "{events:?}");
+        server.admitted().await;
+    }
     server.stop().await;
 }
 
@@ -129,5 +207,23 @@ async fn a_bad_request_costs_its_neighbours_nothing() {
     let (bad, good) = futures_util::future::join(bad, server.post("/v1/completions", &body)).await;
     assert_eq!((bad.status, good.status), (400, 200));
     assert_eq!(good.json()["choices"][0]["text"], "fine");
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn the_document_and_its_page_come_from_this_server_alone() {
+    let server = TestServer::start(|_| Vec::new());
+    let document = server.get("/openapi.json").await;
+    assert_eq!(document.header("content-type"), Some("application/json"));
+    assert_eq!(document.json()["openapi"], "3.1.0");
+    let moved = server.get("/docs").await;
+    assert_eq!((moved.status, moved.header("location")), (308, Some("docs/")));
+    let page = server.get("/docs/").await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html")));
+    assert!(!page.body.contains("//"), "a page that links to another host: {}", page.body);
+    let settings = server.get("/docs/swagger-initializer.js").await;
+    assert!(settings.body.contains("../openapi.json"), "{}", settings.body);
+    assert!(settings.body.contains(r#""validatorUrl": "none""#), "{}", settings.body);
+    assert_eq!(server.get("/docs/nothing").await.json()["error"]["code"], "unknown_url");
     server.stop().await;
 }

@@ -6,10 +6,10 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use troupe_actors::session::{End, Output, Part, Piece};
-use troupe_protocol::{FinishReason, Usage};
+use troupe_actors::session::{End, FinishReason, Output, Part, Piece};
+use troupe_protocol::Usage;
 
-use crate::http::answer::{Bill, Choice, Running, Shape};
+use crate::http::answer::{Bill, Choice, Keep, Running, Shape};
 use crate::http::sse::EventStream;
 
 /// The least that a stream can be made of.
@@ -44,7 +44,7 @@ fn output(part: Part) -> Output {
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_is_kept_alive_by_comments() {
     let (client, outputs) = mpsc::channel(1);
-    let running = Running { outputs, choices: 1, bill: Bill::new(1) };
+    let running = Running { outputs, choices: 1, bill: Bill::new(1), keep: Keep::All };
     let mut stream = EventStream::new(running, None, Bare, false);
     let start = Instant::now();
     for beat in 1..=3 {
@@ -54,7 +54,7 @@ async fn a_silent_stream_is_kept_alive_by_comments() {
     let piece = Piece { text: "a".to_owned(), tokens: Vec::new() };
     client.send(output(Part::Text(piece))).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "data: \"a\"\n\n");
-    let end = End::Finished { reason: FinishReason::Stop, usage: Usage::default() };
+    let end = End::Finished { reason: FinishReason::Stop, usage: Usage::default(), matched_stop: None };
     client.send(output(Part::End(end))).await.unwrap();
     let rest: Vec<_> = stream.map(Result::unwrap).collect().await;
     assert_eq!(rest, ["data: \"end\"\n\n", "data: [DONE]\n\n"]);
@@ -63,7 +63,7 @@ async fn a_silent_stream_is_kept_alive_by_comments() {
 #[tokio::test]
 async fn c003_a_session_that_vanishes_ends_its_stream() {
     let (client, outputs) = mpsc::channel(1);
-    let running = Running { outputs, choices: 1, bill: Bill::new(1) };
+    let running = Running { outputs, choices: 1, bill: Bill::new(1), keep: Keep::All };
     let stream = EventStream::new(running, None, Bare, true);
     drop(client);
     let events: Vec<_> = stream.map(Result::unwrap).collect().await;

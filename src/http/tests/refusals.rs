@@ -48,6 +48,39 @@ fn c015_c053_c091_c093_a_bad_value_is_named() {
         (json!({"presence_penalty": 3}), "presence_penalty", "invalid_value"),
         (json!({"frequency_penalty": []}), "frequency_penalty", "invalid_type"),
         (json!({"repetition_penalty": 0}), "repetition_penalty", "invalid_value"),
+        (json!({"repeat_penalty": 200}), "repetition_penalty", "invalid_value"),
+        (json!({"repetition_penalty": 1.1, "repeat_penalty": 1.2}), "repeat_penalty", "invalid_value"),
+        (json!({"repeat_last_n": -2}), "repeat_last_n", "invalid_value"),
+        (json!({"repeat_last_n": 1.5}), "repeat_last_n", "invalid_type"),
+        (json!({"dry_multiplier": -1}), "dry_multiplier", "invalid_value"),
+        (json!({"dry_multiplier": 1e300}), "dry_multiplier", "invalid_value"),
+        (json!({"dry_multiplier": "1"}), "dry_multiplier", "invalid_type"),
+        (json!({"dry_base": 0.9}), "dry_base", "invalid_value"),
+        (json!({"dry_allowed_length": 0}), "dry_allowed_length", "invalid_value"),
+        (json!({"dry_penalty_last_n": -2}), "dry_penalty_last_n", "invalid_value"),
+        (
+            json!({"dry_multiplier": 1, "dry_sequence_breakers": ["\n", 1]}),
+            "dry_sequence_breakers[1]",
+            "invalid_type",
+        ),
+        (
+            json!({"dry_multiplier": 1, "dry_sequence_breakers": ["no token"]}),
+            "dry_sequence_breakers",
+            "invalid_value",
+        ),
+        (json!({"top_n_sigma": -2}), "top_n_sigma", "invalid_value"),
+        (json!({"typical_p": 1.5}), "typical_p", "invalid_value"),
+        (json!({"xtc_probability": 2}), "xtc_probability", "invalid_value"),
+        (json!({"xtc_threshold": -0.1}), "xtc_threshold", "invalid_value"),
+        (json!({"dynatemp_range": 3}), "dynatemp_range", "invalid_value"),
+        (json!({"dynatemp_exponent": -1}), "dynatemp_exponent", "invalid_value"),
+        (json!({"mirostat": 1}), "mirostat", "invalid_value"),
+        (json!({"mirostat_tau": -5}), "mirostat_tau", "invalid_value"),
+        (json!({"mirostat": 2, "mirostat_eta": 1.5}), "mirostat_eta", "invalid_value"),
+        (json!({"allowed_token_ids": []}), "allowed_token_ids", "invalid_value"),
+        (json!({"allowed_token_ids": [1, 257]}), "allowed_token_ids[1]", "invalid_value"),
+        (json!({"min_tokens": 5, "max_tokens": 4}), "min_tokens", "invalid_value"),
+        (json!({"min_tokens": -1}), "min_tokens", "invalid_value"),
         (json!({"logit_bias": {"99999": 1}}), "logit_bias", "invalid_value"),
         (json!({"logit_bias": {"x": 1}}), "logit_bias", "invalid_value"),
         (json!({"logit_bias": {"+1": 1}}), "logit_bias", "invalid_value"),
@@ -86,6 +119,12 @@ fn c015_c053_c091_c093_a_bad_value_is_named() {
         (json!({"stream": true, "stream_options": {"foo": 1}}), "stream_options.foo", "unknown_parameter"),
         (json!({"model": 1}), "model", "invalid_type"),
         (json!({"user": 1}), "user", "invalid_type"),
+        (json!({"safety_identifier": 1}), "safety_identifier", "invalid_type"),
+        (json!({"prompt_cache_key": 1}), "prompt_cache_key", "invalid_type"),
+        (json!({"metadata": []}), "metadata", "invalid_type"),
+        (json!({"metadata": {"a": 1}}), "metadata.a", "invalid_type"),
+        (json!({"metadata": {"a": "x".repeat(513)}}), "metadata.a", "invalid_value"),
+        (json!({"service_tier": "scale"}), "service_tier", "invalid_value"),
         (json!({"chat_template_kwargs": []}), "chat_template_kwargs", "invalid_type"),
     ] {
         let (status, error) = chat_error(&extra);
@@ -97,18 +136,19 @@ fn c015_c053_c091_c093_a_bad_value_is_named() {
 #[test]
 fn c023_what_is_not_implemented_is_refused_by_name() {
     for extra in [
-        json!({"tools": [{"type": "function"}]}),
-        json!({"tool_choice": "required"}),
+        json!({"tools": [{"type": "function", "function": {"name": "f"}}]}),
+        json!({"thinking_token_budget": 100}),
+        json!({"thinking_budget_tokens": 100}),
         json!({"functions": [{}]}),
-        json!({"response_format": {"type": "json_object"}}),
         json!({"audio": {}}),
         json!({"modalities": ["text", "audio"]}),
-        json!({"service_tier": "flex"}),
         json!({"store": true}),
-        json!({"metadata": {"a": "b"}}),
-        json!({"guided_regex": "a"}),
         json!({"prompt_logprobs": 1}),
         json!({"use_beam_search": true}),
+        json!({"bad_words": ["x"]}),
+        json!({"min_keep": 1}),
+        json!({"samplers": ["top_k", "temperature"]}),
+        json!({"samplers": "kt"}),
         json!({"chat_template": "x"}),
         json!({"add_special_tokens": true}),
     ] {
@@ -198,7 +238,7 @@ fn long_texts_are_not_given_back_whole() {
         let (_, error) = chat_error(&extra);
         assert_eq!((&error["param"], &error["message"]), (&json!(param), &json!(message)));
     }
-    let template = ApiError::Template { message: long }.to_json();
+    let template = ApiError::Template { part: "messages", message: long }.to_json();
     assert_eq!(template["error"]["message"], format!("{}…", "é".repeat(1000)));
 }
 
@@ -210,7 +250,7 @@ fn c015_null_is_absent_and_neutral_values_pass() {
     full.as_object_mut().unwrap().extend(
         json!({
             "model": "alias", "temperature": null, "top_p": null, "stop": null, "seed": null, "logit_bias": null,
-            "tools": null, "response_format": {"type": "text"}, "service_tier": "auto", "store": false, "top_k": -1,
+            "tools": null, "response_format": {"type": "text"}, "store": false, "metadata": {"a": "b"}, "top_k": -1,
             "frequency_penalty": 0, "tool_choice": "auto", "modalities": ["text"], "stream_options": null, "foo": null,
         })
         .as_object()
@@ -232,7 +272,10 @@ fn c023_c028_c088_prompts_are_checked() {
         (json!({"prompt": [1, 99999]}), "prompt[1]", "invalid_value"),
         (json!({"prompt": [[1], [-1]]}), "prompt[1][0]", "invalid_value"),
         (json!({"prompt": vec!["a"; 129]}), "prompt", "invalid_value"),
-        (json!({"prompt": "a", "best_of": 3}), "best_of", "unsupported_parameter"),
+        (json!({"prompt": "a", "n": 2, "best_of": 1}), "best_of", "invalid_value"),
+        (json!({"prompt": "a", "best_of": 129}), "best_of", "invalid_value"),
+        (json!({"prompt": ["a", "b"], "best_of": 100}), "prompt", "invalid_value"),
+        (json!({"prompt": "a", "best_of": 2, "stream": true}), "best_of", "invalid_value"),
         (json!({"prompt": "a", "suffix": "b"}), "suffix", "unsupported_parameter"),
         (json!({"prompt": "a", "logprobs": 21}), "logprobs", "invalid_value"),
         (json!({"prompt": "a", "logprobs": true}), "logprobs", "invalid_type"),

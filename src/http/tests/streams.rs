@@ -57,6 +57,7 @@ async fn c006_c008_c010_c011_a_chat_stream_has_the_frames_that_clients_expect() 
     assert!(chunks.iter().all(|event| event.get("usage") == Some(&Value::Null)));
     let usage = json!({
         "prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14, "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
     });
     assert_eq!(last["usage"], usage);
     let plain = server.post(CHAT, &chat(&json!({"stream": true}))).await;

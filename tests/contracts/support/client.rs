@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::PATIENCE;
 use super::answer::{Answer, Events};
+use super::named_events::NamedEvents;
 
 /// Where to ask.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +80,7 @@ impl Client {
     }
 
     /// The same with further lines of the head.
-    fn write_with(mut socket: &TcpStream, (method, path): (&str, &str), headers: &str, body: &[u8]) {
+    pub fn write_with(mut socket: &TcpStream, (method, path): (&str, &str), headers: &str, body: &[u8]) {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -133,6 +134,12 @@ impl Response {
     pub fn events(self) -> Events {
         assert_eq!((self.status, self.header("content-type")), (200, Some("text/event-stream")));
         Events::new(self.body)
+    }
+
+    /// The body as a stream of events with names.
+    pub fn named_events(self) -> NamedEvents {
+        assert_eq!((self.status, self.header("content-type")), (200, Some("text/event-stream")));
+        NamedEvents::new(self.body)
     }
 
     /// The body as a whole answer, whichever way it came.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod client;
+mod named_events;
 mod server;
 
 use std::path::PathBuf;

@@ -176,6 +176,7 @@ fn outcome(plan: &StepPlan) -> StepOutcome {
         RowOutcome {
             sequence: row.sequence,
             token: SampledToken { id: last % LIMITS.vocab_size, logprobs: None },
+            mu: None,
         }
     });
     StepOutcome { step: plan.step, rows: rows.collect(), unsaved: Vec::new() }

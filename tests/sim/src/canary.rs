@@ -1,7 +1,9 @@
 //! Mistakes that are made on purpose, between core, executor and clients, to see that each checker notices. Those within the
 //! core's own books are planted by the tests of its invariants.
 
-use troupe_protocol::{FinishReason, RejectReason, RowOutput, RowTokens, StepOutcome, StepPlan, StoreId};
+use troupe_protocol::{
+    FinishReason, RejectReason, RowOutput, RowTokens, StepOutcome, StepPlan, StoreId, TokenMask,
+};
 use troupe_scheduler::Effect;
 
 /// A mistake that is made on purpose.
@@ -33,6 +35,12 @@ pub enum Canary {
     SilentStep,
     /// An outcome names another token than was sampled.
     WrongToken,
+    /// What a sequence may say next is not told.
+    LostMask,
+    /// A row is sampled within another mask than its sequence's.
+    WrongMask,
+    /// A row of a guided sequence is sampled without its mask.
+    FreedRow,
     /// That a request was taken is told twice.
     DoubledAccept,
     /// That a request was taken is not told.
@@ -56,7 +64,7 @@ pub enum Canary {
 }
 
 /// Each of them, with what the one who should notice says.
-pub const CANARIES: [(Canary, &str); 23] = [
+pub const CANARIES: [(Canary, &str); 26] = [
     (Canary::SwappedBlocks, "holds another's tokens"),
     (Canary::StolenBlock, "holds another's tokens"),
     (Canary::SkippedToken, "holds nothing"),
@@ -70,6 +78,9 @@ pub const CANARIES: [(Canary, &str); 23] = [
     (Canary::LostOutcome, "steps complete in the order of submission"),
     (Canary::SilentStep, "refused that nobody garbled"),
     (Canary::WrongToken, "said another token"),
+    (Canary::LostMask, "not at an end"),
+    (Canary::WrongMask, "said another token"),
+    (Canary::FreedRow, "said another token"),
     (Canary::DoubledAccept, "was accepted twice"),
     (Canary::LostAccept, "was never accepted"),
     (Canary::LateReject, "was accepted and rejected"),
@@ -114,6 +125,13 @@ impl Canary {
                     rows[first].slot = slots[second];
                 }
             }
+            Self::WrongMask => {
+                let others = |mask: &TokenMask| mask.words().iter().map(|word| !word & 0xff).collect();
+                rows.iter_mut().for_each(|row| {
+                    row.mask = row.mask.as_ref().map(|mask| TokenMask::new(others(mask)));
+                });
+            }
+            Self::FreedRow => rows.iter_mut().for_each(|row| row.mask = None),
             Self::OverBudget => {
                 if let RowTokens::Prompt(tokens) = &mut rows[0].tokens {
                     tokens.resize(budget as usize + 1, 0);

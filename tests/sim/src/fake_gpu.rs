@@ -5,9 +5,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use troupe_protocol::{
-    BlockId, BlockName, EngineLimits, RowOutcome, RowOutput, RowTokens, SampledToken, SlotId, StepId,
-    StepOutcome, StepPlan, StoreId, StoredBlock, TokenId,
+    Binding, BlockId, BlockName, EngineLimits, RowOutcome, RowOutput, RowTokens, SampledToken, SlotId,
+    StepId, StepOutcome, StepPlan, StoreId, StoredBlock, TokenId,
 };
+
+use crate::guide::says_within;
 
 /// Everything up to a token, as a number.
 pub type Content = u64;
@@ -26,7 +28,7 @@ pub fn start(class: u32) -> Content {
     NOTHING ^ u64::from(class) << 32
 }
 
-/// What is said after this.
+/// What is said after this, where anything may be.
 pub fn says(content: Content) -> TokenId {
     (content >> 40) as TokenId % 1000
 }
@@ -40,6 +42,11 @@ pub fn continuation(prompt: &[TokenId], count: usize) -> Vec<TokenId> {
         now = content(now, says(now));
     }
     tokens
+}
+
+/// What mirostat learns by a token.
+fn learned(token: TokenId) -> f32 {
+    token as f32
 }
 
 /// What a place in a block holds.
@@ -64,8 +71,8 @@ pub struct FakeGpu {
     saves: VecDeque<(StepId, Vec<(StoreId, Stored)>)>,
     /// Last sampled token of each slot.
     last: BTreeMap<SlotId, (StepId, TokenId)>,
-    /// The most tokens of each slot's owner.
-    bound: BTreeMap<SlotId, u32>,
+    /// How each slot was given to its owner.
+    bound: BTreeMap<SlotId, Binding>,
     /// Outcomes of steps that were submitted, oldest first.
     pub in_flight: VecDeque<StepOutcome>,
     /// Tokens computed so far.
@@ -106,15 +113,23 @@ impl FakeGpu {
         self.transfer(&plan);
         let tokens: u32 = plan.rows.iter().map(|row| row.tokens.count()).sum();
         assert!(tokens <= self.limits.max_num_batched_tokens, "{tokens} tokens exceed the budget");
-        for binding in &plan.bindings {
-            self.bound.insert(binding.slot, binding.max_len);
+        for binding in plan.bindings {
+            if let Some(history) = &binding.history {
+                let wanted = history.generated.last().copied().map(learned);
+                assert_eq!(history.mu, wanted, "{}: mirostat forgot", binding.slot);
+            }
             self.last.remove(&binding.slot);
+            self.bound.insert(binding.slot, binding);
         }
         let mut rows = Vec::new();
         for row in plan.rows {
+            let is_read = matches!(row.tokens, RowTokens::Prompt(_));
+            assert!(row.mask.is_none() || is_read, "{}: a mask for a token that nobody read", row.sequence);
             let ids = match row.tokens {
                 RowTokens::Prompt(ids) => ids,
                 RowTokens::Sampled(step) => {
+                    let on_host = self.bound[&row.slot].sampling.on_host();
+                    assert!(!on_host, "{}: its token is not on the device", row.sequence);
                     let last = self.last.get(&row.slot).filter(|last| last.0 == step);
                     let (_, token) =
                         last.unwrap_or_else(|| panic!("{}: the slot's last token is another", row.sequence));
@@ -122,17 +137,21 @@ impl FakeGpu {
                 }
             };
             let end = row.start + ids.len() as u32;
-            assert!(end <= self.bound[&row.slot], "{}: beyond max_len", row.sequence);
-            let class = self.limits.length_classes.class_of(self.bound[&row.slot]);
+            let Binding { max_len, sampling, .. } = &self.bound[&row.slot];
+            assert!(end <= *max_len, "{}: beyond max_len", row.sequence);
+            let class = self.limits.length_classes.class_of(*max_len);
+            let has_mirostat = sampling.mirostat.is_some();
             let mut now = self.read(&row.blocks, row.start, start(class));
             for (position, token) in (row.start..end).zip(ids) {
                 now = content(now, token);
                 self.write(&row.blocks, position, (now, token));
             }
             if row.output == RowOutput::Sample {
-                let id = says(now);
+                let id = row.mask.as_ref().map_or_else(|| says(now), |mask| says_within(now, mask));
                 self.last.insert(row.slot, (plan.step, id));
-                rows.push(RowOutcome { sequence: row.sequence, token: SampledToken { id, logprobs: None } });
+                let token = SampledToken { id, logprobs: None };
+                let mu = has_mirostat.then(|| learned(id));
+                rows.push(RowOutcome { sequence: row.sequence, token, mu });
             }
         }
         self.tokens_computed += u64::from(tokens);

@@ -4,6 +4,7 @@
 pub mod canary;
 pub mod fake_gpu;
 pub mod figures;
+pub mod guide;
 pub mod plot;
 pub mod random;
 pub mod replay;

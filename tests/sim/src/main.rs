@@ -51,13 +51,14 @@ fn search_from(first: u64, seeds: u64) -> ExitCode {
     println!(
         "{seeds} seeds from {first} on, {} variants each: {} requests, {} steps, {} tokens computed, {} found in the cache, \
          {} blocks from the store, \
-         {} preemptions, {} answers finished, no violation, {:.1} s",
+         {} masks, {} preemptions, {} answers finished, no violation, {:.1} s",
         VARIANTS.len(),
         sum.requests,
         sum.steps,
         sum.tokens,
         sum.cached_tokens,
         sum.blocks_loaded,
+        sum.masks,
         sum.preemptions,
         sum.finished,
         start.elapsed().as_secs_f64()

@@ -1,6 +1,6 @@
 //! A workload from its first event to its end, watched by those who would notice.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
 use troupe_protocol::{EngineLimits, Fault};
@@ -10,11 +10,11 @@ use troupe_scheduler::{
 
 use crate::canary::Canary;
 use crate::fake_gpu::FakeGpu;
-use crate::sessions::Sessions;
+use crate::sessions::{MaskGrant, Sessions};
 use crate::workload::{Action, Garbling, Workload};
 
-/// Steps after the last event within which everything must have come to its end.
-const STEPS_TO_END: usize = 50_000;
+/// Steps, masks and deadlines after the last event within which everything must have come to its end.
+const HAPPENINGS_TO_END: usize = 150_000;
 
 /// What is varied. None of it may change what a sequence says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct Report {
     pub cached_tokens: u64,
     /// Blocks that came back from the store.
     pub blocks_loaded: u64,
+    /// Masks that sessions gave.
+    pub masks: u64,
     /// Sequences that lost their places.
     pub preemptions: u64,
     /// Sequences that came to their end.
@@ -103,6 +105,8 @@ struct Simulation<'a> {
     /// When each step in flight is done.
     done_at: VecDeque<u64>,
     sessions: Sessions,
+    /// Masks on their way to the core, by when they come there and the order in which they were sent.
+    masks: BTreeMap<(u64, u64), MaskGrant>,
     now: u64,
     slow: u64,
     /// What becomes of the next outcome.
@@ -133,6 +137,7 @@ impl<'a> Simulation<'a> {
             gpu,
             done_at: VecDeque::new(),
             sessions: Sessions::default(),
+            masks: BTreeMap::new(),
             now: 0,
             slow: 1,
             garbling: None,
@@ -144,24 +149,39 @@ impl<'a> Simulation<'a> {
         simulation
     }
 
-    /// Time goes by: steps are done and deadlines pass, in their order.
+    /// Time goes by: steps are done, masks come and deadlines pass, in their order.
     fn advance_to(&mut self, at: u64) {
-        loop {
-            self.submit();
-            let step = self.done_at.front().copied();
-            let deadline = self.scheduler.next_deadline().map(|Timestamp(at)| at.max(self.now));
-            let Some(next) = [step, deadline].into_iter().flatten().min().filter(|&next| next <= at) else {
-                break;
-            };
-            self.now = next;
-            if step == Some(next) {
-                self.finish();
-            } else {
-                self.apply(Event::TimePassed);
-            }
-        }
+        while self.happen_by(at) {}
         self.now = at;
         self.sessions.check_deadlines(at);
+    }
+
+    /// Submits what is due, then lets the next thing happen, if it does by `at`.
+    fn happen_by(&mut self, at: u64) -> bool {
+        self.submit();
+        let step = self.done_at.front().map(|&done| done.max(self.now));
+        let mask = self.masks.first_key_value().map(|(&(due, _), _)| due.max(self.now));
+        let deadline = self.scheduler.next_deadline().map(|Timestamp(due)| due.max(self.now));
+        let Some(next) = [step, mask, deadline].into_iter().flatten().min().filter(|&next| next <= at) else {
+            return false;
+        };
+        self.now = next;
+        if step == Some(next) {
+            self.finish();
+        } else if mask == Some(next) {
+            self.give_mask();
+        } else {
+            self.apply(Event::TimePassed);
+        }
+        true
+    }
+
+    /// The mask that is due first comes to the core.
+    fn give_mask(&mut self) {
+        let Some((_, MaskGrant { sequence, generated, mask })) = self.masks.pop_first() else { return };
+        if self.canary != Some(Canary::LostMask) {
+            self.apply(Event::MaskGiven { sequence, generated, mask });
+        }
     }
 
     fn act(&mut self, action: &Action) {
@@ -274,6 +294,13 @@ impl<'a> Simulation<'a> {
             self.report.book(&effect);
             self.sessions.observe(effect, self.now);
         }
+        for grant in self.sessions.take_masks() {
+            self.report.masks += 1;
+            // Most sessions are quick, some take longer than anybody waits for.
+            let number = self.report.masks;
+            let delay = if number.is_multiple_of(8) { number * 37 % 9_000 } else { number * 37 % 900 };
+            self.masks.insert((self.now + delay, number), grant);
+        }
     }
 
     /// Faults are over and all clients read: what was taken must come to its end.
@@ -282,11 +309,10 @@ impl<'a> Simulation<'a> {
             self.sessions.grant(sequence, 1_000);
             self.apply(Event::CreditGranted { sequence, tokens: 1_000 });
         }
-        for _ in 0..STEPS_TO_END {
-            self.submit();
-            let Some(at) = self.done_at.front().copied() else { break };
-            self.now = self.now.max(at);
-            self.finish();
+        for _ in 0..HAPPENINGS_TO_END {
+            if !self.happen_by(u64::MAX) {
+                break;
+            }
         }
         let counts = self.scheduler.counts();
         assert!(self.scheduler.is_idle(), "not at an end: {counts:?}");
@@ -328,6 +354,7 @@ impl Report {
         self.tokens += other.tokens;
         self.cached_tokens += other.cached_tokens;
         self.blocks_loaded += other.blocks_loaded;
+        self.masks += other.masks;
         self.preemptions += other.preemptions;
         self.finished += other.finished;
     }

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use troupe_protocol::{Fault, FinishReason, LengthClasses, NewSequence, SequenceId, TokenId, Usage};
+use troupe_protocol::{
+    Fault, FinishReason, LengthClasses, NewSequence, SequenceId, TokenId, TokenMask, Usage,
+};
 use troupe_scheduler::{Effect, MAX_REPLAYS};
 
 use crate::fake_gpu::{content, says, start};
+use crate::guide::{mask, says_within};
 
 /// Everybody who asked, and everybody whose end was told.
 #[derive(Debug, Default)]
@@ -19,6 +22,18 @@ pub struct Sessions {
     /// Outcomes that the core found wrong.
     refused: u32,
     awaits_refusal: bool,
+    masks: Vec<MaskGrant>,
+}
+
+/// What a guided sequence may say next, as its session has worked it out.
+#[derive(Clone, Debug)]
+pub struct MaskGrant {
+    /// Whose.
+    pub sequence: SequenceId,
+    /// Tokens before the one that it is for.
+    pub generated: u32,
+    /// What that may be.
+    pub mask: TokenMask,
 }
 
 #[derive(Debug)]
@@ -87,6 +102,11 @@ impl Sessions {
         assert!(!self.awaits_refusal, "a garbled outcome was believed");
     }
 
+    /// Masks for the tokens that come next, as far as they were not taken yet.
+    pub fn take_masks(&mut self) -> Vec<MaskGrant> {
+        std::mem::take(&mut self.masks)
+    }
+
     /// Who has not heard an end.
     pub fn open_ids(&self) -> Vec<SequenceId> {
         self.open.keys().copied().collect()
@@ -124,7 +144,10 @@ impl Sessions {
             Effect::Preempted { sequence } => {
                 self.session(sequence);
             }
-            Effect::Deliver { sequence, token } => self.session(sequence).hear(token.id),
+            Effect::Deliver { sequence, token } => {
+                let next = self.session(sequence).hear(token.id);
+                self.masks.extend(next);
+            }
             Effect::Finish { sequence, reason, usage } => {
                 self.session(sequence).finish(reason, usage);
                 self.close(sequence);
@@ -154,12 +177,17 @@ impl Sessions {
 }
 
 impl Session {
-    fn hear(&mut self, token: TokenId) {
+    /// Hears a token; answers what may come next, if it is guided.
+    fn hear(&mut self, token: TokenId) -> Option<MaskGrant> {
         let (id, received) = (self.request.id, self.received);
         assert!(self.is_accepted, "{id} was never accepted");
         assert!(self.end.is_none(), "{id} goes on after its last token");
         assert!(self.credit > 0, "{id} has no room for a token");
-        assert_eq!(token, says(self.content), "{id} said another token after {received}");
+        let expected = match self.request.mask {
+            Some(_) => says_within(self.content, &mask(self.content)),
+            None => says(self.content),
+        };
+        assert_eq!(token, expected, "{id} said another token after {received}");
         self.content = content(self.content, token);
         self.received += 1;
         self.credit -= 1;
@@ -168,6 +196,8 @@ impl Session {
         } else {
             (self.received == self.request.max_tokens).then_some(FinishReason::Length)
         };
+        let grant = MaskGrant { sequence: id, generated: self.received, mask: mask(self.content) };
+        self.request.mask.is_some().then_some(grant)
     }
 
     fn finish(&mut self, reason: FinishReason, usage: Usage) {

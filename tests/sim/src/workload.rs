@@ -7,6 +7,7 @@ use troupe_protocol::{
     TenantPolicy,
 };
 
+use crate::guide::guided;
 use crate::random::Random;
 
 /// A cut of the world's time.
@@ -61,6 +62,7 @@ impl Garbling {
 
 /// Something that happens.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "most of what happens is the largest: a request arrives")]
 pub enum Action {
     /// A request arrives.
     Arrive(NewSequence),
@@ -125,7 +127,22 @@ impl Workload {
         if seed % 4 == 3 {
             disturb(&mut events, &mut Random::new(!seed));
         }
+        if seed % 2 == 1 {
+            guide(&mut events, limits.length_classes, &mut Random::new(seed.rotate_left(32)));
+        }
         Self { limits, max_queued, policies, events, step_time }
+    }
+}
+
+/// Makes some of the sequences guided.
+fn guide(events: &mut [(u64, Action)], classes: LengthClasses, random: &mut Random) {
+    let share = 1 + random.below(3);
+    for (_, action) in events {
+        if let Action::Arrive(request) = action
+            && random.once_in(share)
+        {
+            *request = guided(request.clone(), classes.class_of(request.max_len()));
+        }
     }
 }
 
@@ -203,5 +220,6 @@ fn request(
         priority: Priority::ALL[random.below(3) as usize],
         timeout: random.once_in(8).then(|| u64::from(random.below(3_000_000))),
         cache_salt: u64::from(random.below(2)),
+        mask: None,
     }
 }

@@ -6,7 +6,8 @@ use troupe_protocol::{
 };
 use troupe_scheduler::{Config, Effect, Event, Scheduler, Timestamp};
 
-use crate::fake_gpu::{FakeGpu, continuation};
+use crate::fake_gpu::{FakeGpu, content, continuation, start};
+use crate::guide::{guided_continuation, mask};
 
 /// Small bounds, in which everything happens soon.
 pub const LIMITS: EngineLimits = EngineLimits {
@@ -38,6 +39,7 @@ pub fn sequence(id: u64, prompt_tokens: u32, max_tokens: u32) -> NewSequence {
         priority: Priority::Normal,
         timeout: None,
         cache_salt: 0,
+        mask: None,
     }
 }
 
@@ -98,6 +100,27 @@ impl World {
         self.apply(Event::StepDone(outcome));
     }
 
+    /// The session of a guided sequence says what may come after all that it heard.
+    pub fn give_mask(&mut self, id: u64) {
+        let generated = self.tokens(id);
+        let request = self.request(id);
+        let all = request.prompt.iter().chain(&generated);
+        let now = all.fold(start(0), |before, &token| content(before, token));
+        let sequence = SequenceId(id);
+        self.apply(Event::MaskGiven { sequence, generated: generated.len() as u32, mask: mask(now) });
+    }
+
+    /// The sessions of all guided sequences do.
+    pub fn give_masks(&mut self) {
+        let guided = self.requests.iter().filter(|request| request.mask.is_some());
+        let ids: Vec<u64> = guided.map(|request| request.id.0).collect();
+        ids.into_iter().for_each(|id| self.give_mask(id));
+    }
+
+    fn request(&self, id: u64) -> &NewSequence {
+        self.requests.iter().find(|request| request.id.0 == id).expect("it was asked for")
+    }
+
     /// A step from plan to outcome.
     pub fn step(&mut self) {
         assert!(self.submit(), "no step is due");
@@ -127,6 +150,7 @@ impl World {
                 return;
             }
             self.finish();
+            self.give_masks();
         }
         panic!("does not come to an end");
     }
@@ -165,12 +189,13 @@ impl World {
     /// # Panics
     /// If it did not.
     pub fn assert_complete(&self, id: u64) {
-        let request = self.requests.iter().find(|request| request.id.0 == id).expect("it was asked for");
-        assert_eq!(
-            self.tokens(id),
-            continuation(&request.prompt, request.max_tokens as usize),
-            "sequence {id}"
-        );
+        let request = self.request(id);
+        let count = request.max_tokens as usize;
+        let expected = match request.mask {
+            Some(_) => guided_continuation(&request.prompt, count),
+            None => continuation(&request.prompt, count),
+        };
+        assert_eq!(self.tokens(id), expected, "sequence {id}");
         let [Effect::Finish { reason: FinishReason::Length, usage, .. }] = self.ends(id)[..] else {
             panic!("{:?}", self.ends(id))
         };

@@ -1,6 +1,9 @@
 //! Single behaviours, one a test.
 
-use troupe_protocol::{EngineLimits, Fault, FinishReason, RejectReason, SequenceId};
+use troupe_protocol::sampling::Mirostat;
+use troupe_protocol::{
+    EngineLimits, Fault, FinishReason, NewSequence, RejectReason, SamplingParams, SequenceId,
+};
 use troupe_scheduler::{Effect, Event, MAX_REPLAYS};
 use troupe_sim::fake_gpu::continuation;
 use troupe_sim::workload::Garbling;
@@ -14,6 +17,43 @@ fn a_second_step_is_submitted_before_the_first_is_read_and_no_third() {
     assert!(!world.submit());
     world.finish();
     assert!(world.submit());
+}
+
+/// A sequence whose tokens the host chooses, by what it learned of the earlier ones.
+fn on_host(id: u64, prompt_tokens: u32, max_tokens: u32) -> NewSequence {
+    let mirostat = Some(Mirostat::DEFAULT);
+    let sampling = SamplingParams { temperature: 1.0, mirostat, ..SamplingParams::greedy() };
+    NewSequence { sampling, ..sequence(id, prompt_tokens, max_tokens) }
+}
+
+#[test]
+fn what_the_host_chooses_waits_for_its_last_token_and_stops_nobody() {
+    let mut world = World::with_queue(LIMITS, 8);
+    world.arrive(on_host(1, 5, 10));
+    assert!(world.submit() && !world.submit());
+    world.finish();
+    assert!(world.submit() && !world.submit());
+    world.arrive(sequence(2, 3, 10));
+    world.arrive(on_host(3, 3, 10));
+    assert!(world.submit());
+    world.run();
+    (1..=3).for_each(|id| world.assert_complete(id));
+}
+
+#[test]
+fn what_mirostat_learned_survives_preemption_and_failed_steps() {
+    // Four of 6 + 24 tokens do not fit 20 blocks of four at once.
+    let mut world = World::with_queue(EngineLimits { num_blocks: 20, ..LIMITS }, 8);
+    (1..=4).for_each(|id| world.arrive(on_host(id, 6, 24)));
+    for _ in 0..9 {
+        world.step();
+    }
+    assert!(world.submit());
+    let step = world.gpu.in_flight[0].step;
+    world.gpu.lose_all();
+    world.apply(Event::StepFailed { step, fault: Fault::Step { step, message: "the device".into() } });
+    world.run();
+    (1..=4).for_each(|id| world.assert_complete(id));
 }
 
 #[test]

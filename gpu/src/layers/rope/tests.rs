@@ -39,6 +39,7 @@ fn batch(start: u32, count: u32) -> Batch {
         tokens: RowTokens::Prompt((0..count).collect()),
         blocks: vec![BlockId(0)],
         output: RowOutput::None,
+        mask: None,
     };
     Batch::new(
         &StepPlan {

@@ -3,13 +3,17 @@
 use mlx_sys::Array;
 
 use super::super::{choose, graph, logprobs, with_slots};
-use super::{Case, SampleRow, SamplingParams, SlotId, mixed, noise, slots};
+use super::{Case, SampleRow, SamplingParams, SlotId, mixed, noise, slots, some_of};
 
 /// Logits of one seed for each case, and what both roads choose.
 fn both(cases: &[Case]) -> [Vec<u32>; 2] {
     let rows: Vec<_> = (0..)
         .zip(cases)
-        .map(|(slot, case)| SampleRow { slot: SlotId(slot), position: case.position })
+        .map(|(slot, case)| SampleRow {
+            slot: SlotId(slot),
+            position: case.position,
+            mask: case.mask.as_ref(),
+        })
         .collect();
     let data: Vec<f32> = cases.iter().flat_map(|case| case.logits.clone()).collect();
     let logits = Array::from_slice(&data, &[cases.len() as i32, cases[0].logits.len() as i32]).unwrap();
@@ -55,7 +59,8 @@ fn the_kernel_chooses_as_the_graph_does() {
                         2 => logits.iter_mut().step_by(3).for_each(|logit| *logit = f32::NEG_INFINITY),
                         _ => {}
                     }
-                    Case { logits, position: round, ..case }
+                    let mask = case.mask.map(|_| some_of(width as u32, at));
+                    Case { logits, position: round, mask, ..case }
                 })
                 .collect();
             let [kernel, graph] = both(&cases);

@@ -1,0 +1,14 @@
+//! `functools` and a JSON list: Firefunction 2.
+
+use crate::syntax::{CallBody, CallSyntax, JsonName, JsonObject, List, Wrap};
+
+pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
+    Wrap::new("functools", ""),
+    Wrap::NONE,
+    ", ",
+    CallBody::JsonObject(JsonObject {
+        name: JsonName::Under { name_key: "name", arguments_key: "arguments" },
+        id_key: None,
+        list: List::Brackets,
+    }),
+);

@@ -1,0 +1,10 @@
+//! Channels and recipients: gpt-oss.
+
+use crate::syntax::{CallBody, CallSyntax, Wrap};
+
+pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
+    Wrap::NONE,
+    Wrap::new("<|start|>assistant<|channel|>commentary to=functions.", "<|call|>"),
+    "",
+    CallBody::Channels,
+);

@@ -1,0 +1,107 @@
+//! A grammar as Lark text.
+
+use std::fmt::Write as _;
+
+use troupe_protocol::TokenId;
+
+use super::Term;
+
+/// The grammar's text, whose first rule is `start`. `control` are the control tokens with their spellings; where one is
+/// spelled, the token is meant, since text is never read as one.
+pub fn lark(grammar: &Term, control: &[(String, TokenId)]) -> String {
+    let mut writer = Writer { control, rules: String::new(), count: 0 };
+    let start = writer.term(grammar);
+    format!("start: {start}\n{}", writer.rules)
+}
+
+struct Writer<'a> {
+    control: &'a [(String, TokenId)],
+    /// All rules but the first.
+    rules: String,
+    count: usize,
+}
+
+impl Writer<'_> {
+    fn term(&mut self, term: &Term) -> String {
+        match term {
+            Term::Text(text) => self.text(text),
+            Term::Json(schema) => self.rule(&format!("%json {schema}")),
+            Term::Until(end) => self.until(end),
+            Term::Id => "/[a-zA-Z0-9]{9}/".to_owned(),
+            Term::Number => "/[0-9]{1,4}/".to_owned(),
+            Term::All(terms) => self.join(terms, " "),
+            Term::Any(terms) => format!("({})", self.join(terms, " | ")),
+            Term::Maybe(term) => format!("({})?", self.term(term)),
+            Term::Many(term, separator) => self.many(term, separator),
+        }
+    }
+
+    /// The separator and the text that an item begins with are one lexeme: alone, the separator would be taken for the
+    /// beginning of what may follow the last item, and the lexer does not go back.
+    fn many(&mut self, term: &Term, separator: &str) -> String {
+        let (head, rest) = match term {
+            Term::All(terms) => match terms.split_first() {
+                Some((Term::Text(head), rest)) => (head.as_str(), Term::All(rest.to_vec())),
+                _ => ("", term.clone()),
+            },
+            other => ("", other.clone()),
+        };
+        let rest = self.term(&rest);
+        let rest = self.rule(&rest);
+        let first = if head.is_empty() { String::new() } else { format!("{} ", self.text(head)) };
+        format!("{first}{rest} ({} {rest})*", self.text(&format!("{separator}{head}")))
+    }
+
+    fn join(&mut self, terms: &[Term], separator: &str) -> String {
+        let terms: Vec<String> = terms.iter().map(|term| self.term(term)).collect();
+        terms.join(separator)
+    }
+
+    fn rule(&mut self, body: &str) -> String {
+        let name = format!("r{}", self.count);
+        self.count += 1;
+        // Writing to a string does not fail.
+        let _ = writeln!(self.rules, "{name}: {body}");
+        name
+    }
+
+    /// Text up to an end. What begins with a control token ends any text, since no text holds one.
+    fn until(&mut self, end: &str) -> String {
+        if self.control.iter().any(|(spelling, _)| end.starts_with(spelling)) {
+            return format!("/(?s:.*)/ {}", self.text(end));
+        }
+        let name = format!("r{}", self.count);
+        self.count += 1;
+        let _ = writeln!(self.rules, "{name}[suffix={}]: /(?s:.*)/", quoted(end));
+        name
+    }
+
+    fn text(&self, text: &str) -> String {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((at, spelling, token)) = self.first_control(rest) {
+            if at > 0 {
+                parts.push(quoted(&rest[..at]));
+            }
+            parts.push(format!("<[{token}]>"));
+            rest = &rest[at + spelling..];
+        }
+        if !rest.is_empty() || parts.is_empty() {
+            parts.push(quoted(rest));
+        }
+        parts.join(" ")
+    }
+
+    /// The first control token that a text spells, the longest of several: where, its length, and the token.
+    fn first_control(&self, text: &str) -> Option<(usize, usize, TokenId)> {
+        let found = self.control.iter().filter(|(spelling, _)| !spelling.is_empty());
+        let found =
+            found.filter_map(|(spelling, token)| Some((text.find(spelling)?, spelling.len(), *token)));
+        found.min_by_key(|&(at, length, _)| (at, usize::MAX - length))
+    }
+}
+
+/// A string as Lark writes it, which is as JSON does.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,98 @@
+use thiserror::Error;
+use troupe_protocol::Fault;
+
+/// Why a grammar is refused. The client's to mend, but for the last two.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum GrammarError {
+    /// It is empty.
+    #[error("it is empty")]
+    Empty,
+    /// It is longer than a grammar may be.
+    #[error("{bytes} bytes are more than {limit}")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The most that there may be.
+        limit: usize,
+    },
+    /// There are more choices than there may be.
+    #[error("{count} choices are more than {limit}")]
+    TooManyChoices {
+        /// The choices.
+        count: usize,
+        /// The most that there may be.
+        limit: usize,
+    },
+    /// A choice says nothing.
+    #[error("choice {index} is empty")]
+    EmptyChoice {
+        /// Which.
+        index: usize,
+    },
+    /// A schema is something else than an object or a boolean.
+    #[error("a schema is an object or a boolean")]
+    NotASchema,
+    /// A schema is nested deeper than it may be.
+    #[error("it is nested deeper than {limit} levels")]
+    TooDeep {
+        /// The most levels that there may be.
+        limit: usize,
+    },
+    /// A schema refers more often than it may.
+    #[error("there are more than {limit} references")]
+    TooManyReferences {
+        /// The most that there may be.
+        limit: usize,
+    },
+    /// A schema refers to another document.
+    #[error("the reference {reference:?} is not within the schema; it has to begin with '#'")]
+    RemoteReference {
+        /// As it is written.
+        reference: String,
+    },
+    /// A schema has a keyword that would change how it is read.
+    #[error("the keyword {keyword:?} is not supported")]
+    UnsupportedKeyword {
+        /// As it is written.
+        keyword: &'static str,
+    },
+    /// It cannot be compiled; the text is llguidance's.
+    #[error("{message}")]
+    Compile {
+        /// What is wrong.
+        message: String,
+    },
+    /// Tokens of this model stand for no exact bytes.
+    #[error("this model's tokenizer spells no exact bytes, so its answers cannot be held to a format")]
+    Tokenizer,
+    /// The library broke on it.
+    #[error("the grammar's compiler broke on it: {message}")]
+    Broken {
+        /// What it said.
+        message: String,
+    },
+}
+
+/// Why a sequence cannot be guided any further: its grammar takes more work than one token may.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+pub struct GuideError {
+    /// What is too much; llguidance's words.
+    pub message: String,
+}
+
+impl From<GuideError> for Fault {
+    fn from(GuideError { message }: GuideError) -> Self {
+        Self::Guide { message }
+    }
+}
+
+/// llguidance's words without what it appends about itself.
+pub(super) fn words(error: &impl ToString) -> String {
+    let text = error.to_string();
+    // It speaks of an option that would let invalid documents pass.
+    if text.contains("coerce_one_of") {
+        return "oneOf is supported only where its alternatives exclude each other".to_owned();
+    }
+    text.split("\n<").next().unwrap_or_default().trim().replace('\n', " ")
+}

@@ -1,0 +1,113 @@
+use llguidance::api::TopLevelGrammar;
+use serde_json::{Value, json};
+
+use super::error::GrammarError;
+use super::schema;
+
+/// The most bytes of a schema, an expression, a grammar, or all choices together.
+pub const MAX_GRAMMAR_BYTES: usize = 128 * 1024;
+/// The most strings to choose from.
+pub const MAX_CHOICES: usize = 1024;
+
+/// What the text of an answer has to be, within the limits of this module. Whether it can be compiled is found out by
+/// compiling it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grammar(Kind);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Json(Value),
+    Regex(String),
+    Lark(String),
+}
+
+impl Grammar {
+    /// Any JSON object.
+    pub fn json_object() -> Self {
+        Self(Kind::Json(json!({"type": "object"})))
+    }
+
+    /// JSON that is valid by a JSON Schema, of draft 2020-12 unless it names another.
+    ///
+    /// # Errors
+    /// A schema beyond the limits, or one that refers to other documents.
+    pub fn json_schema(schema: Value) -> Result<Self, GrammarError> {
+        check_size(schema.to_string().len())?;
+        schema::check(&schema)?;
+        Ok(Self(Kind::Json(schema)))
+    }
+
+    /// Text that a regular expression matches as a whole. Anchors at its ends change nothing.
+    ///
+    /// # Errors
+    /// An expression beyond the limits.
+    pub fn regex(pattern: &str) -> Result<Self, GrammarError> {
+        check_size(pattern.len())?;
+        match without_anchors(pattern) {
+            "" => Err(GrammarError::Empty),
+            pattern => Ok(Self(Kind::Regex(pattern.to_owned()))),
+        }
+    }
+
+    /// Text of a context-free grammar in llguidance's dialect of Lark, from its rule `start`. `%json {…}` in a rule stands
+    /// for JSON by a schema, and `<|name|>` for a special token.
+    ///
+    /// # Errors
+    /// A grammar beyond the limits.
+    pub fn lark(grammar: &str) -> Result<Self, GrammarError> {
+        check_size(grammar.len())?;
+        if grammar.trim().is_empty() {
+            return Err(GrammarError::Empty);
+        }
+        Ok(Self(Kind::Lark(grammar.to_owned())))
+    }
+
+    /// One of these strings.
+    ///
+    /// # Errors
+    /// None, too many, or an empty one.
+    pub fn choice(choices: &[String]) -> Result<Self, GrammarError> {
+        if choices.is_empty() {
+            return Err(GrammarError::Empty);
+        }
+        if choices.len() > MAX_CHOICES {
+            return Err(GrammarError::TooManyChoices { count: choices.len(), limit: MAX_CHOICES });
+        }
+        check_size(choices.iter().map(String::len).sum())?;
+        if let Some(index) = choices.iter().position(String::is_empty) {
+            return Err(GrammarError::EmptyChoice { index });
+        }
+        let literals: Vec<String> = choices.iter().map(|choice| json!(choice).to_string()).collect();
+        Ok(Self(Kind::Lark(format!("start: CHOICE\nCHOICE: {}\n", literals.join(" | ")))))
+    }
+
+    /// Whether the text is JSON, of which a part is worth nothing.
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.0, Kind::Json(_))
+    }
+
+    pub(super) fn to_library(&self) -> TopLevelGrammar {
+        match &self.0 {
+            Kind::Json(schema) => TopLevelGrammar::from_json_schema(schema::compact(schema)),
+            Kind::Regex(pattern) => TopLevelGrammar::from_regex(pattern),
+            Kind::Lark(grammar) => TopLevelGrammar::from_lark(grammar.clone()),
+        }
+    }
+}
+
+fn check_size(bytes: usize) -> Result<(), GrammarError> {
+    if bytes > MAX_GRAMMAR_BYTES {
+        return Err(GrammarError::TooLarge { bytes, limit: MAX_GRAMMAR_BYTES });
+    }
+    Ok(())
+}
+
+/// An expression without `^` at its start and `$` at its end: it matches a whole text anyway.
+fn without_anchors(pattern: &str) -> &str {
+    let pattern = pattern.strip_prefix('^').unwrap_or(pattern);
+    match pattern.strip_suffix('$') {
+        // An odd number of backslashes makes the sign itself.
+        Some(rest) if rest.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 0 => rest,
+        _ => pattern,
+    }
+}

@@ -1,0 +1,245 @@
+mod corpus;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use troupe_protocol::{FinishReason, TokenId};
+
+use super::*;
+use crate::testing::{END, VOCAB_SIZE, byte_tokenizer};
+
+fn vocabulary() -> Arc<Vocabulary> {
+    Arc::new(Vocabulary::new(Arc::new(byte_tokenizer().unwrap()), VOCAB_SIZE))
+}
+
+fn guide(grammar: &Grammar) -> Guide {
+    Guide::new(&vocabulary(), grammar, &[END]).unwrap()
+}
+
+/// Whether a text may be said byte by byte, and be the whole of it.
+fn accepts(mut guide: Guide, text: &str) -> bool {
+    for byte in text.bytes() {
+        if guide.is_complete() || !guide.mask().unwrap().allows(TokenId::from(byte)) {
+            return false;
+        }
+        if guide.advance(TokenId::from(byte)).unwrap() == Progress::Complete {
+            assert!(guide.is_complete());
+        }
+    }
+    guide.is_complete() || guide.mask().unwrap().allows(END)
+}
+
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 9}, "age": {"type": "integer", "minimum": 0}},
+        "required": ["name", "age"],
+        "additionalProperties": false,
+    })
+}
+
+#[test]
+fn each_kind_of_grammar_accepts_its_texts_and_no_others() {
+    let strings = |strings: &[&str]| strings.iter().map(|&string| string.to_owned()).collect::<Vec<_>>();
+    let nested = "start: \"[\" [start (\",\" start)*] \"]\"";
+    let call = "start: \"<call>\" %json {\"type\": \"object\", \"required\": [\"x\"], \
+                \"properties\": {\"x\": {\"type\": \"integer\"}}, \"additionalProperties\": false} \"</call>\"";
+    let quoted = "\"quo\\\"ted\"\n";
+    let table: [(Grammar, &[&str], &[&str]); 8] = [
+        (
+            Grammar::json_object(),
+            &["{}", r#"{"a": [1, "x", null]}"#, "{\n  \"a\": {}\n}"],
+            &["", "[]", "1", "{} ", "{"],
+        ),
+        (
+            Grammar::json_schema(schema()).unwrap(),
+            &[r#"{"name":"Ada","age":36}"#, "{ \"name\": \"Ada\",\n\"age\": 36 }"],
+            &["{}", r#"{"name":"Ada"}"#, r#"{"name":"Ada","age":-1}"#, r#"{"name":"Ada","age":1,"x":1}"#],
+        ),
+        (Grammar::json_schema(json!(true)).unwrap(), &["1", "null", "[true]"], &["", "tru", "x"]),
+        (Grammar::regex(r"^[0-9]{3}-\w+$").unwrap(), &["123-ab"], &["12-ab", "123-", "^123-ab"]),
+        (Grammar::regex(r"\$\d+\$").unwrap(), &["$12$"], &["$12", "12"]),
+        (
+            Grammar::choice(&strings(&["yes", "yes please", "no/\\", quoted])).unwrap(),
+            &["yes", "yes please", "no/\\", quoted],
+            &["", "ye", "yes ", "maybe"],
+        ),
+        (Grammar::lark(nested).unwrap(), &["[]", "[[],[[]]]"], &["", "[", "[[]", "[]]"]),
+        (
+            Grammar::lark(call).unwrap(),
+            &[r#"<call>{"x":1}</call>"#],
+            &["<call></call>", r#"<call>{"x":"1"}</call>"#],
+        ),
+    ];
+    for (grammar, accepted, refused) in table {
+        let guide = guide(&grammar);
+        for text in accepted {
+            assert!(accepts(guide.clone(), text), "{text:?} is not accepted by {grammar:?}");
+        }
+        for text in refused {
+            assert!(!accepts(guide.clone(), text), "{text:?} is accepted by {grammar:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_beyond_the_limits_is_refused_before_it_is_compiled() {
+    let large = "x".repeat(MAX_GRAMMAR_BYTES + 1);
+    let too_large = Err(GrammarError::TooLarge { bytes: large.len(), limit: MAX_GRAMMAR_BYTES });
+    assert_eq!(Grammar::regex(&large), too_large);
+    assert_eq!(Grammar::lark(&large), too_large);
+    assert_eq!(Grammar::choice(std::slice::from_ref(&large)), too_large);
+    let described = Grammar::json_schema(json!({"description": large}));
+    assert!(matches!(described, Err(GrammarError::TooLarge { .. })));
+
+    let count = 100_000;
+    let many = Grammar::choice(&vec!["x".to_owned(); count]);
+    assert_eq!(many, Err(GrammarError::TooManyChoices { count, limit: MAX_CHOICES }));
+    assert_eq!(Grammar::choice(&[]), Err(GrammarError::Empty));
+    assert_eq!(Grammar::choice(&[String::new()]), Err(GrammarError::EmptyChoice { index: 0 }));
+    assert_eq!(
+        (Grammar::regex("^$"), Grammar::lark(" \n")),
+        (Err(GrammarError::Empty), Err(GrammarError::Empty))
+    );
+}
+
+#[test]
+fn a_schema_stays_within_itself_its_depth_and_its_references() {
+    let nest = |levels: usize| (1..levels).fold(json!({}), |inner, _| json!([inner]));
+    let deep = |levels| Grammar::json_schema(json!({ "anyOf": nest(levels) }));
+    assert!(deep(MAX_SCHEMA_DEPTH - 1).is_ok());
+    assert_eq!(deep(MAX_SCHEMA_DEPTH), Err(GrammarError::TooDeep { limit: MAX_SCHEMA_DEPTH }));
+
+    let refers = |count| Grammar::json_schema(json!({ "allOf": vec![json!({"$ref": "#/$defs/x"}); count] }));
+    assert!(refers(MAX_SCHEMA_REFERENCES).is_ok());
+    let too_many = Err(GrammarError::TooManyReferences { limit: MAX_SCHEMA_REFERENCES });
+    assert_eq!(refers(MAX_SCHEMA_REFERENCES + 1), too_many);
+
+    for reference in ["https://example.com/schema", "other.json#/x", "file:///etc/passwd", "/x", ""] {
+        let refused = Grammar::json_schema(json!({"properties": {"a": {"$ref": reference}}}));
+        assert_eq!(refused, Err(GrammarError::RemoteReference { reference: reference.to_owned() }));
+    }
+    // A property of that name, and data that looks like it, refer to nothing.
+    let named = json!({"properties": {"$ref": {"const": {"$ref": "http://x"}}}});
+    assert!(Grammar::json_schema(named).is_ok());
+    let lenient = Grammar::json_schema(json!({"x-guidance": {"lenient": true}, "not": {}}));
+    assert_eq!(lenient, Err(GrammarError::UnsupportedKeyword { keyword: "x-guidance" }));
+    for schema in [json!(null), json!(1), json!("{}"), json!([])] {
+        assert_eq!(Grammar::json_schema(schema), Err(GrammarError::NotASchema));
+    }
+}
+
+#[test]
+fn what_cannot_be_compiled_is_refused_with_the_reason() {
+    let schema = |schema| Grammar::json_schema(schema).unwrap();
+    let table = [
+        (schema(json!({"not": {"type": "string"}})), "not"),
+        (schema(json!({"type": "array", "uniqueItems": true})), "uniqueItems"),
+        (schema(json!({"if": {}, "then": {}})), "if"),
+        (schema(json!({"type": "strin"})), "strin"),
+        (schema(json!({"oneOf": [{"type": "integer"}, {"minimum": 2}]})), "exclude each other"),
+        (schema(json!({"properties": 1})), "properties"),
+        (schema(json!({"$ref": "#/$defs/nowhere"})), "nowhere"),
+        (schema(json!({"type": "string", "format": "postal-code"})), "postal-code"),
+        (schema(json!({"type": "string", "pattern": "(a"})), "unclosed"),
+        (schema(json!(false)), "nsatisfiable"),
+        (Grammar::regex("(a").unwrap(), "unclosed"),
+        (Grammar::regex("(?=a)b").unwrap(), "look-around"),
+        (Grammar::regex(r"(a)\1").unwrap(), "backreference"),
+        (Grammar::lark("start: nowhere").unwrap(), "nowhere"),
+        (Grammar::lark("begin: \"a\"").unwrap(), "start"),
+        (Grammar::lark("start: start").unwrap(), ""),
+        (Grammar::lark("start: \"a").unwrap(), ""),
+        (Grammar::lark("start: %json {\"$ref\": \"https://example.com/x\"}").unwrap(), "example.com"),
+    ];
+    for (grammar, words) in table {
+        let error = Guide::new(&vocabulary(), &grammar, &[END]).expect_err(words).to_string();
+        assert!(error.contains(words), "{error:?} does not say {words:?} of {grammar:?}");
+        assert!(error.len() < 2000 && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn an_end_may_come_where_the_text_is_complete_and_nowhere_else() {
+    let other_end = TokenId::from(b'!');
+    let mut guide =
+        Guide::new(&vocabulary(), &Grammar::regex("[a-z!]{2,3}").unwrap(), &[END, other_end]).unwrap();
+    for (said, may_end) in [("a", false), ("b", true)] {
+        let mask = guide.mask().unwrap();
+        assert!(!mask.allows(END) && !mask.allows(other_end) && mask.allows(TokenId::from(b'a')));
+        assert_eq!(guide.advance(TokenId::from(said.as_bytes()[0])), Ok(Progress::Open));
+        let mask = guide.clone().mask().unwrap();
+        assert_eq!((mask.allows(END), mask.allows(other_end)), (may_end, may_end), "after {said}");
+    }
+    let mut ended = guide.clone();
+    assert_eq!((ended.advance(END), ended.is_complete()), (Ok(Progress::Ended), true));
+    assert_eq!(guide.advance(TokenId::from(b'c')), Ok(Progress::Complete));
+    assert!(guide.mask().is_err());
+}
+
+#[test]
+fn a_guide_that_waits_forbids_nothing_but_the_end() {
+    let mut guide = guide(&Grammar::json_object()).waiting();
+    for byte in b"thinking}" {
+        let mask = guide.mask().unwrap();
+        assert_eq!((mask.count(), mask.allows(END)), (VOCAB_SIZE - 1, false));
+        assert_eq!(guide.advance(TokenId::from(*byte)), Ok(Progress::Open));
+    }
+    guide.begin();
+    assert!(accepts(guide.clone(), "{}") && !accepts(guide, "x"));
+}
+
+#[test]
+fn a_token_that_the_mask_did_not_allow_is_an_error_and_no_panic() {
+    let mut guide = guide(&Grammar::json_object());
+    assert!(guide.advance(TokenId::from(b'x')).is_err());
+    assert!(guide.mask().is_err() && guide.advance(0).is_err());
+}
+
+#[test]
+fn a_cut_document_is_told_as_cut_and_other_text_as_stopped() {
+    for (grammar, reason) in [
+        (Grammar::json_object(), FinishReason::Length),
+        (Grammar::json_schema(schema()).unwrap(), FinishReason::Length),
+        (Grammar::regex("a+").unwrap(), FinishReason::Stop),
+    ] {
+        assert_eq!(guide(&grammar).reason_of_cut(), reason);
+    }
+}
+
+/// Grammars that would take for ever, were there no bound on the work.
+#[test]
+fn hostile_grammars_end_in_an_error_or_a_guide() {
+    let many = (0..3000).map(|n| format!("p{n}")).collect::<Vec<_>>();
+    let properties =
+        many.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>();
+    let grammars = [
+        Grammar::regex("(a+)+b").unwrap(),
+        Grammar::regex("(((a{0,999}){0,999}){0,999}){0,999}").unwrap(),
+        Grammar::regex("(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)x").unwrap(),
+        Grammar::regex("[a-z]*[^x]{5000}").unwrap(),
+        Grammar::regex(&"(a|b)?".repeat(2000)).unwrap(),
+        Grammar::lark("start: start start | \"a\" | ").unwrap(),
+        Grammar::lark("start: a\na: b\nb: a | \"x\"").unwrap(),
+        Grammar::lark("start: x{1,100000}\nx: \"a\" | \"b\" x").unwrap(),
+        Grammar::json_schema(json!({"$ref": "#"})).unwrap(),
+        Grammar::json_schema(
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+        )
+        .unwrap(),
+        Grammar::json_schema(json!({"type": "object", "properties": properties, "required": many})).unwrap(),
+        Grammar::json_schema(json!({"type": "string", "minLength": 1_000_000_000})).unwrap(),
+        Grammar::json_schema(json!({"type": "array", "minItems": 1_000_000_000})).unwrap(),
+        Grammar::json_schema(json!({"type": "number", "multipleOf": 1e-300, "maximum": 1e300})).unwrap(),
+    ];
+    for grammar in grammars {
+        let Ok(mut guide) = Guide::new(&vocabulary(), &grammar, &[END]) else { continue };
+        for _ in 0..50 {
+            let Ok(mask) = guide.mask() else { break };
+            let token = (0..VOCAB_SIZE).find(|&token| mask.allows(token)).unwrap();
+            if guide.advance(token) != Ok(Progress::Open) {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `POST /v1/messages`: a conversation in, the assistant's next message out.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+
+use super::answer::MessageAnswer;
+use super::error::shaped;
+use super::request;
+use crate::http::as_chat;
+use crate::http::chat;
+use crate::http::chat_request::ChatRequest;
+use crate::http::error::ApiError;
+use crate::http::generate::{self, random_id};
+use crate::http::narrate;
+use crate::http::request_body::read_object;
+use crate::http::state::AppState;
+use crate::http::tenants::Caller;
+use crate::http::tokenize::encode_conversation;
+
+/// Reads, encodes, generates, answers.
+pub(in crate::http) async fn handle(
+    request: HttpRequest,
+    payload: web::Payload,
+    state: web::Data<AppState>,
+    caller: Result<Caller, ApiError>,
+) -> HttpResponse {
+    let result = answer(&request, payload, &state, caller).await;
+    shaped(&request, result)
+}
+
+async fn answer(
+    request: &HttpRequest,
+    payload: web::Payload,
+    state: &AppState,
+    caller: Result<Caller, ApiError>,
+) -> Result<HttpResponse, ApiError> {
+    let Caller(tenant) = caller?;
+    let fields = read_object(request, payload, state.body_limit).await?;
+    let served = state.served()?;
+    let fields = request::message(fields)?;
+    let ChatRequest { conversation, toolbox, reasoning, mut generation } =
+        as_chat::read(fields, request::NAMES, &served.card, &tenant)?;
+    tenant.sign(&mut generation.admission);
+    let continued = conversation.continued();
+    let prompt = encode_conversation(served, conversation).await?;
+    generation.reading =
+        chat::reading(&served.card, toolbox, reasoning.budget, &prompt, continued.as_deref())?;
+    let narrator = MessageAnswer::new(
+        random_id("msg_"),
+        served.card.id.clone(),
+        generation.stop.clone(),
+        prompt.len() as u32,
+    );
+    let running = generate::start(state, served, vec![prompt], &generation, "messages").await?;
+    narrate::respond(running, narrator, generation.delivery).await
+}

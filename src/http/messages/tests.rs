@@ -1,0 +1,301 @@
+use serde_json::{Value, json};
+use troupe_actors::session::{FinishReason, Piece};
+use troupe_protocol::Usage;
+
+use super::answer::MessageAnswer;
+use super::request;
+use crate::http::error::ApiError;
+use crate::http::fields::Fields;
+use crate::http::narrate::{Delta, Ending, Event, Narrator};
+
+fn chat_of(more: Value) -> Result<Value, ApiError> {
+    let mut body = json!({
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "hi"}],
+    });
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    request::message(Fields::of(body, "body")?).map(Value::Object)
+}
+
+#[test]
+fn conversations_become_chats() {
+    let user = |content: &str| json!({"role": "user", "content": content});
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}});
+    let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+    for (body, messages) in [
+        (json!({}), json!([user("hi")])),
+        (json!({"system": "be brief"}), json!([{"role": "system", "content": "be brief"}, user("hi")])),
+        (
+            json!({"system": [{"type": "text", "text": "be", "cache_control": {"type": "ephemeral"}}]}),
+            json!([{"role": "system", "content": "be"}, user("hi")]),
+        ),
+        // Neighbours of one role are one turn.
+        (json!({"messages": [user("a"), user("b")]}), json!([{"role": "user", "content": parts}])),
+        (
+            json!({"messages": [
+                user("a"),
+                {"role": "assistant", "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": "s"},
+                    {"type": "text", "text": "wait"},
+                    {"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}},
+                    {"type": "tool_use", "id": "2", "name": "f", "input": {}},
+                ]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "1", "content": "one"},
+                    {"type": "tool_result", "tool_use_id": "2", "is_error": true,
+                     "content": [{"type": "text", "text": "two"}]},
+                    {"type": "text", "text": "and?"},
+                ]},
+            ]}),
+            json!([
+                user("a"),
+                {
+                    "role": "assistant",
+                    "content": "wait",
+                    "reasoning_content": "hm",
+                    "tool_calls": [call("1", "{\"x\":1}"), call("2", "{}")],
+                },
+                {"role": "tool", "tool_call_id": "1", "content": "one"},
+                {"role": "tool", "tool_call_id": "2", "content": "two"},
+                user("and?"),
+            ]),
+        ),
+    ] {
+        let chat = chat_of(body.clone()).unwrap();
+        assert_eq!(chat["messages"], messages, "{body}");
+        assert_eq!(chat.get("continue_final_message"), None);
+    }
+    let prefilled = json!({"messages": [user("a"), {"role": "assistant", "content": "It is"}]});
+    assert_eq!(chat_of(prefilled).unwrap()["continue_final_message"], true);
+}
+
+#[test]
+fn parameters_become_chats() {
+    let tool = json!({"name": "f", "description": "d", "input_schema": {"type": "object"}});
+    let function = json!({"name": "f", "description": "d", "parameters": {"type": "object"}});
+    for (body, fields) in [
+        (json!({"stop_sequences": ["a"]}), json!({"stop": ["a"]})),
+        (
+            json!({"top_k": 3, "top_p": 0.5, "stream": true}),
+            json!({"top_k": 3, "top_p": 0.5, "stream": true}),
+        ),
+        (json!({"metadata": {"user_id": "u"}, "service_tier": "auto"}), json!({"user": "u"})),
+        (json!({"seed": 7, "priority": "batch"}), json!({"seed": 7, "priority": "batch"})),
+        (json!({"tools": [tool]}), json!({"tools": [{"type": "function", "function": function}]})),
+        (json!({"tool_choice": {"type": "any"}}), json!({"tool_choice": "required"})),
+        (
+            json!({"tool_choice": {"type": "auto", "disable_parallel_tool_use": true}}),
+            json!({"tool_choice": "auto", "parallel_tool_calls": false}),
+        ),
+        (
+            json!({"tool_choice": {"type": "tool", "name": "f"}}),
+            json!({"tool_choice": {"type": "function", "function": {"name": "f"}}}),
+        ),
+        (
+            json!({"thinking": {"type": "disabled"}}),
+            json!({"chat_template_kwargs": {"enable_thinking": false}}),
+        ),
+        (
+            json!({"thinking": {"type": "disabled"}, "chat_template_kwargs": {"x": 1}}),
+            json!({"chat_template_kwargs": {"enable_thinking": false, "x": 1}}),
+        ),
+        (
+            json!({"thinking": {"type": "enabled", "budget_tokens": 8}}),
+            json!({"thinking_token_budget": 8, "chat_template_kwargs": {"enable_thinking": true}}),
+        ),
+        (
+            json!({"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}}}),
+            json!({
+                "reasoning_effort": "low",
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "output", "schema": {}, "strict": true},
+                },
+            }),
+        ),
+        (json!({"cache_control": {"type": "ephemeral"}, "system": null}), json!({})),
+    ] {
+        let mut expected = chat_of(json!({})).unwrap();
+        expected.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        assert_eq!(chat_of(body.clone()).unwrap(), expected, "{body}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_as_its_client_wrote_it() {
+    let user = |block: Value| json!({"messages": [{"role": "user", "content": [block]}]});
+    let assistant = |block: Value| json!({"messages": [{"role": "assistant", "content": [block]}]});
+    for (body, message) in [
+        (json!({"max_tokens": null}), "missing required parameter: 'max_tokens'"),
+        (json!({"model": null}), "missing required parameter: 'model'"),
+        (json!({"messages": []}), "invalid value for 'messages': 0 messages are not between 1 and 4096"),
+        (
+            json!({"messages": [{"role": "system", "content": "x"}]}),
+            "invalid value for 'messages[0].role': \"system\" is not one of user, assistant",
+        ),
+        (json!({"messages": [{"role": "user"}]}), "missing required parameter: 'messages[0].content'"),
+        (
+            json!({"messages": [{"role": "user", "content": []}]}),
+            "invalid value for 'messages[0].content': there is no message with anything in it",
+        ),
+        (
+            user(json!({"type": "image", "source": {}})),
+            "'messages[0].content[0]' is not supported: blocks of type text and tool_result are, not \"image\"",
+        ),
+        (user(json!({"type": "text"})), "missing required parameter: 'messages[0].content[0].text'"),
+        (
+            user(json!({"type": "tool_result", "tool_use_id": "x"})),
+            "invalid value for 'messages[0].content[0].tool_use_id': no tool_use block before it has the id \"x\"",
+        ),
+        (
+            assistant(json!({"type": "redacted_thinking", "data": "x"})),
+            "'messages[0].content[0]' is not supported: blocks of type text, thinking and tool_use are, not \
+             \"redacted_thinking\"",
+        ),
+        (
+            assistant(json!({"type": "tool_use", "id": "1", "name": "f", "input": {}})),
+            "invalid value for 'messages[0].content': a tool_use block in the last message has no tool_result",
+        ),
+        (
+            json!({"system": [{"type": "image"}]}),
+            "'system[0]' is not supported: blocks of type text are, not \"image\"",
+        ),
+        (json!({"temperature": 1.5}), "invalid value for 'temperature': 1.5 is not between 0 and 1"),
+        (
+            json!({"stop_sequences": "x"}),
+            "invalid type for 'stop_sequences': expected an array of strings, but got a string instead",
+        ),
+        (
+            json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
+            "'tools[0].type' is not supported: only tools of clients are, not \"web_search_20250305\"",
+        ),
+        (json!({"tools": [{"name": "f"}]}), "missing required parameter: 'tools[0].input_schema'"),
+        (
+            json!({"tool_choice": {"type": "required"}}),
+            "invalid value for 'tool_choice.type': \"required\" is not one of auto, any, tool, none",
+        ),
+        (
+            json!({"thinking": {"type": "enabled", "budget_tokens": 9}}),
+            "invalid value for 'thinking.budget_tokens': 9 is not below max_tokens of 9",
+        ),
+        (json!({"metadata": {"x": 1}}), "unrecognized request argument supplied: metadata.x"),
+        (json!({"container": "c"}), "'container' is not supported: this server does not implement it"),
+        (json!({"n": 2}), "unrecognized request argument supplied: n"),
+        (json!({"stop": "x"}), "unrecognized request argument supplied: stop"),
+    ] {
+        assert_eq!(chat_of(body.clone()).unwrap_err().to_string(), message, "{body}");
+    }
+}
+
+fn text(text: &str) -> Delta {
+    Delta::Text(Piece { text: text.to_owned(), tokens: Vec::new() })
+}
+
+fn reasoning(text: &str) -> Delta {
+    Delta::Reasoning(Piece { text: text.to_owned(), tokens: Vec::new() })
+}
+
+fn finished(reason: FinishReason, matched_stop: Option<usize>) -> Ending {
+    let usage = Usage { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 3, reasoning_tokens: 2 };
+    Ending::Finished { reason, usage, matched_stop }
+}
+
+async fn narrated(deltas: Vec<Delta>, ending: Ending) -> (Vec<Event>, Value) {
+    let mut answer = MessageAnswer::new("msg_1".into(), "m".into(), vec!["x".into(), "y".into()], 10);
+    let mut events = answer.open().await;
+    events.extend(deltas.into_iter().flat_map(|delta| answer.tell(delta)));
+    events.extend(answer.close(ending).await);
+    for event in &events {
+        assert_eq!(event.data["type"], event.name);
+    }
+    (events, answer.document())
+}
+
+#[actix::test]
+async fn blocks_follow_one_another_and_add_up_to_the_document() {
+    let deltas = vec![
+        reasoning("h"),
+        reasoning("m"),
+        text("a"),
+        text(""),
+        text("b"),
+        Delta::CallStarted { id: "call_1".into(), name: "f".into() },
+        Delta::CallArguments("{\"x\"".into()),
+        Delta::CallArguments(":1}".into()),
+        Delta::CallFinished,
+        Delta::CallStarted { id: "call_2".into(), name: "g".into() },
+        Delta::CallArguments("{}".into()),
+        Delta::CallFinished,
+    ];
+    let (events, document) = narrated(deltas, finished(FinishReason::ToolCalls, None)).await;
+    let told: Vec<(&str, Option<u64>)> =
+        events.iter().map(|event| (event.name, event.data["index"].as_u64())).collect();
+    let block = |index, deltas: usize| {
+        let delta = std::iter::repeat_n(("content_block_delta", Some(index)), deltas);
+        [("content_block_start", Some(index))]
+            .into_iter()
+            .chain(delta)
+            .chain([("content_block_stop", Some(index))])
+    };
+    let blocks = block(0, 2).chain(block(1, 2)).chain(block(2, 2)).chain(block(3, 1));
+    let start = [("message_start", None)];
+    let end = [("message_delta", None), ("message_stop", None)];
+    assert_eq!(told, start.into_iter().chain(blocks).chain(end).collect::<Vec<_>>());
+    assert_eq!(
+        document,
+        json!({
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": ""},
+                {"type": "text", "text": "ab"},
+                {"type": "tool_use", "id": "call_1", "name": "f", "input": {"x": 1}},
+                {"type": "tool_use", "id": "call_2", "name": "g", "input": {}},
+            ],
+            "stop_reason": "tool_use",
+            "stop_sequence": null,
+            "usage": {
+                "input_tokens": 6,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 4,
+                "output_tokens": 3,
+                "output_tokens_details": {"thinking_tokens": 2},
+                "service_tier": "standard",
+            },
+        })
+    );
+    assert_eq!(events[events.len() - 2].data["usage"], document["usage"]);
+    assert_eq!(events[0].data["message"]["usage"]["input_tokens"], 10);
+}
+
+#[actix::test]
+async fn why_a_message_ended_is_told() {
+    for (ending, reason, sequence) in [
+        (finished(FinishReason::Stop, None), "end_turn", None),
+        (finished(FinishReason::Length, None), "max_tokens", None),
+        (finished(FinishReason::Stop, Some(1)), "stop_sequence", Some("y")),
+    ] {
+        let (events, document) = narrated(vec![text("a")], ending).await;
+        let expected = json!({"stop_reason": reason, "stop_sequence": sequence});
+        assert_eq!(events[events.len() - 2].data["delta"], expected);
+        assert_eq!(
+            (&document["stop_reason"], &document["stop_sequence"]),
+            (&json!(reason), &json!(sequence))
+        );
+    }
+    let call = vec![
+        Delta::CallStarted { id: "call_1".into(), name: "f".into() },
+        Delta::CallArguments("{\"x".into()),
+    ];
+    let (_, document) = narrated(call, finished(FinishReason::Length, None)).await;
+    assert_eq!(
+        (&document["stop_reason"], &document["content"][0]["input"]),
+        (&json!("max_tokens"), &json!({}))
+    );
+    let (events, _) = narrated(vec![text("a")], Ending::Failed(ApiError::internal("it broke"))).await;
+    let error = json!({"type": "error", "error": {"type": "api_error", "message": "it broke"}});
+    assert_eq!(events.last().unwrap().data, error);
+}

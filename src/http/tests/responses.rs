@@ -1,0 +1,83 @@
+//! What a real scheduler cannot be asked to do to a response.
+
+use serde_json::{Value, json};
+use troupe_actors::testing::{says, token};
+use troupe_protocol::{Fault, RejectReason, SequenceEvent, StepId};
+
+use super::client::TestServer;
+use super::tools::TWO_CALLS;
+
+const PATH: &str = "/v1/responses";
+
+#[actix_web::test]
+async fn a_rejection_keeps_its_status() {
+    let server = TestServer::start(|_| vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 })]);
+    for stream in [false, true] {
+        let reply = server.post(PATH, &json!({"input": "hi", "stream": stream})).await;
+        assert_eq!((reply.status, &reply.json()["error"]["code"]), (429, &json!("queue_full")));
+        assert!(reply.header("retry-after").is_some());
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_fault_in_a_stream_is_told_and_kept() {
+    let server = TestServer::start(|_| {
+        let fault = Fault::Step { step: StepId(7), message: "out of memory".to_owned() };
+        vec![token(b'a'.into()), SequenceEvent::Failed(fault)]
+    });
+    let reply = server.post(PATH, &json!({"input": "hi", "stream": true})).await;
+    let last = reply.body.split_terminator("\n\n").last().unwrap();
+    let data = last.strip_prefix("event: response.failed\ndata: ").expect(last);
+    let response = serde_json::from_str::<Value>(data).unwrap()["response"].take();
+    let error = json!({"code": "server_error", "message": "the engine failed in step-7: out of memory"});
+    assert_eq!((&response["status"], &response["error"]), (&json!("failed"), &error));
+    assert_eq!(response["output"][0]["status"], "incomplete");
+    let path = format!("{PATH}/{}", response["id"].as_str().unwrap());
+    assert_eq!(server.get(&path).await.json(), response);
+
+    // Without a stream it is an error, and nothing is kept.
+    let whole = server.post(PATH, &json!({"input": "hi"})).await;
+    assert_eq!((whole.status, &whole.json()["error"]["type"]), (500, &json!("server_error")));
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn reasoning_and_two_calls_are_items_and_their_outputs_are_taken_back() {
+    let mut server = TestServer::calling(|sequence| says(sequence, TWO_CALLS));
+    let tool = |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}});
+    let tools = json!([tool("get_weather"), tool("now")]);
+    let whole = server.post(PATH, &json!({"input": "hi", "tools": tools})).await.json();
+    let output = whole["output"].as_array().unwrap();
+    let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["reasoning", "message", "function_call", "function_call"], "{whole}");
+    assert_eq!(output[0]["content"], json!([{"type": "reasoning_text", "text": "Two."}]));
+    assert_eq!(output[1]["content"][0]["text"], "Let me look.");
+    let calls: Vec<_> =
+        output[2..].iter().map(|item| (&item["name"], &item["arguments"], &item["status"])).collect();
+    let [weather, now, completed] = [json!("get_weather"), json!("now"), json!("completed")];
+    let [city, nothing] = [json!("{\"city\": \"Köln\"}"), json!("{}")];
+    assert_eq!(calls, [(&weather, &city, &completed), (&now, &nothing, &completed)]);
+    let reasoning = "\nTwo.\n</think>".len();
+    assert_eq!(whole["usage"]["output_tokens_details"]["reasoning_tokens"], reasoning);
+    assert_eq!(whole["tools"], tools);
+
+    let result = |index: usize, text: &str| json!({"type": "function_call_output", "call_id": output[index]["call_id"], "output": text});
+    let next = json!({
+        "previous_response_id": whole["id"],
+        "input": [result(2, "rain"), result(3, "noon")],
+        "tools": tools,
+    });
+    while server.seen.try_recv().is_ok() {}
+    assert_eq!(server.post(PATH, &next).await.status, 200);
+    let prompt: Vec<u8> = server.admitted().await.prompt.into_iter().map(|token| token as u8).collect();
+    let prompt = String::from_utf8(prompt).unwrap();
+    for said in
+        ["\"name\": \"get_weather\"", "Let me look.", "{\"city\": \"Köln\"}", "tool: rain", "tool: noon"]
+    {
+        assert!(prompt.contains(said), "no {said:?} in {prompt}");
+    }
+    let unknown = json!({"input": "hi", "tools": [tool("a b")]});
+    assert_eq!(server.post(PATH, &unknown).await.json()["error"]["param"], "tools[0].name");
+    server.stop().await;
+}

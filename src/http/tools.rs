@@ -1,0 +1,248 @@
+//! The tools of a chat request: `tools`, `tool_choice` and `parallel_tool_calls`.
+
+use serde_json::{Value, json};
+use troupe_actors::output_syntax::OutputSyntax;
+use troupe_actors::parsers::Tool;
+use troupe_actors::session::CallLimit;
+
+use super::error::{ApiError, echo};
+use super::fields::{Fields, to_list, to_string, wrong_type};
+
+/// The most tools of one request.
+pub(super) const MAX_TOOLS: usize = 128;
+/// The most characters of a tool's name.
+pub(super) const MAX_NAME: usize = 64;
+/// The most bytes of the schema of a tool's parameters, as compact JSON.
+pub(super) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// What a request offers to the model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Toolbox {
+    /// Definitions for the template, in OpenAI's shape; none if nothing may be called.
+    pub(super) definitions: Vec<Value>,
+    /// What may be called.
+    pub(super) callable: Vec<Tool>,
+    /// How many calls the answer may hold.
+    pub(super) calls: CallLimit,
+}
+
+/// Which calls the client wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    /// None.
+    None,
+    /// As the model sees fit, of these tools; of all if there is no list.
+    Auto(Option<Vec<String>>),
+    /// At least one, of these tools; of all if there is no list.
+    Required(Option<Vec<String>>),
+}
+
+/// A tool that is defined.
+#[derive(Clone, Debug, PartialEq)]
+struct Definition {
+    /// As the template gets it.
+    value: Value,
+    tool: Tool,
+}
+
+/// Takes the fields.
+///
+/// # Errors
+/// The first field that is wrong, by name; tools for a model that cannot call any.
+pub(super) fn read(fields: &mut Fields, output: &OutputSyntax) -> Result<Toolbox, ApiError> {
+    let tools = read_definitions(fields)?;
+    let names: Vec<&str> = tools.iter().map(|tool| tool.tool.name.as_str()).collect();
+    let choice = read_choice(fields, &names)?;
+    let calls = match fields.bool("parallel_tool_calls")? {
+        Some(false) => CallLimit::One,
+        Some(true) | None => CallLimit::Any,
+    };
+    let allowed = match choice {
+        Choice::None => return Ok(Toolbox::default()),
+        _ if output.format.is_none() => {
+            return Err(unsupported(
+                "tools",
+                "this model's chat template writes no tool calls; send tool_choice \"none\", or none at all",
+            ));
+        }
+        Choice::Required(_) => {
+            return Err(unsupported(
+                "tool_choice",
+                "calls are not forced by this server, so only \"none\", \"auto\" or allowed_tools of mode \"auto\" is accepted",
+            ));
+        }
+        Choice::Auto(allowed) => allowed,
+    };
+    let is_allowed = |tool: &Tool| allowed.as_ref().is_none_or(|names| names.contains(&tool.name));
+    let (definitions, tools): (Vec<Value>, Vec<Tool>) =
+        tools.into_iter().map(|definition| (definition.value, definition.tool)).unzip();
+    Ok(Toolbox { definitions, callable: tools.into_iter().filter(is_allowed).collect(), calls })
+}
+
+/// Takes `tools`, for their definitions alone.
+///
+/// # Errors
+/// The first that is wrong, by name.
+pub(super) fn definitions(fields: &mut Fields) -> Result<Vec<Value>, ApiError> {
+    Ok(read_definitions(fields)?.into_iter().map(|definition| definition.value).collect())
+}
+
+fn read_definitions(fields: &mut Fields) -> Result<Vec<Definition>, ApiError> {
+    let Some(tools) = fields.take("tools") else { return Ok(Vec::new()) };
+    let tools = to_list("tools", tools)?;
+    if tools.len() > MAX_TOOLS {
+        return Err(ApiError::invalid("tools", format!("{} are more than {MAX_TOOLS}", tools.len())));
+    }
+    let mut read: Vec<Definition> = Vec::with_capacity(tools.len());
+    for (index, tool) in tools.into_iter().enumerate() {
+        let param = format!("tools[{index}]");
+        let definition = read_definition(&param, tool)?;
+        let name = &definition.tool.name;
+        if read.iter().any(|other| other.tool.name == *name) {
+            let reason = format!("a tool of the name {name:?} is there already");
+            return Err(ApiError::invalid(format!("{param}.function.name"), reason));
+        }
+        read.push(definition);
+    }
+    Ok(read)
+}
+
+/// A definition, whose function always has parameters and does not say `strict`, which is nothing to a template.
+fn read_definition(param: &str, tool: Value) -> Result<Definition, ApiError> {
+    let mut outer = Fields::of(tool, param)?;
+    let within = |error: ApiError| error.within(param);
+    match to_string("type", outer.required("type").map_err(within)?).map_err(within)?.as_str() {
+        "function" => {}
+        other => {
+            let reason = format!("tools of type \"function\" are served, not {:?}", echo(other));
+            return Err(unsupported(format!("{param}.type"), reason));
+        }
+    }
+    let param = format!("{param}.function");
+    let function = outer.required("function").map_err(within)?;
+    let Value::Object(mut function) = function else {
+        return Err(wrong_type(&param, "an object", &function));
+    };
+    let within = |error: ApiError| error.within(&param);
+    let mut fields = Fields::of(Value::Object(function.clone()), &param)?;
+    let name = to_string("name", fields.required("name").map_err(within)?).map_err(within)?;
+    check_name(&format!("{param}.name"), &name)?;
+    fields.string("description").map_err(within)?;
+    fields.bool("strict").map_err(within)?;
+    let parameters = fields.object("parameters").map_err(within)?;
+    // What leaves them out takes none.
+    let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
+    check_schema(&format!("{param}.parameters"), &parameters)?;
+    function.shift_remove("strict");
+    function.insert("parameters".to_owned(), parameters.clone());
+    let value = json!({"type": "function", "function": function});
+    Ok(Definition { value, tool: Tool { name, parameters } })
+}
+
+fn check_name(param: &str, name: &str) -> Result<(), ApiError> {
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_fine) {
+        return Ok(());
+    }
+    let reason = format!("{:?} is not of 1 to {MAX_NAME} letters, digits, _ and -", echo(name));
+    Err(ApiError::invalid(param, reason))
+}
+
+fn check_schema(param: &str, schema: &Value) -> Result<(), ApiError> {
+    if let Some(kind) = schema.get("type").filter(|kind| *kind != "object") {
+        let reason = format!("the schema is of type {}, not \"object\"", echo(&kind.to_string()));
+        return Err(ApiError::invalid(format!("{param}.type"), reason));
+    }
+    match schema.to_string().len() {
+        bytes if bytes > MAX_SCHEMA_BYTES => {
+            Err(ApiError::invalid(param, format!("{bytes} bytes are more than {MAX_SCHEMA_BYTES}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_choice(fields: &mut Fields, names: &[&str]) -> Result<Choice, ApiError> {
+    let choice = match fields.take("tool_choice") {
+        None => Choice::Auto(None),
+        Some(Value::String(word)) => match word.as_str() {
+            "none" => Choice::None,
+            "auto" => Choice::Auto(None),
+            "required" => Choice::Required(None),
+            other => {
+                let reason = format!("{:?} is not one of none, auto, required", echo(other));
+                return Err(ApiError::invalid("tool_choice", reason));
+            }
+        },
+        Some(object @ Value::Object(_)) => read_choice_object(object, names)?,
+        Some(other) => return Err(wrong_type("tool_choice", "a string or an object", &other)),
+    };
+    match choice {
+        Choice::Required(_) if names.is_empty() => {
+            Err(ApiError::invalid("tool_choice", "it is allowed only with tools"))
+        }
+        _ if names.is_empty() => Ok(Choice::None),
+        choice => Ok(choice),
+    }
+}
+
+/// `{"type": "function", …}` or `{"type": "allowed_tools", …}`.
+fn read_choice_object(value: Value, names: &[&str]) -> Result<Choice, ApiError> {
+    let within = |error: ApiError| error.within("tool_choice");
+    let mut fields = Fields::of(value.clone(), "tool_choice")?;
+    let kind = to_string("type", fields.required("type").map_err(within)?).map_err(within)?;
+    let choice = match kind.as_str() {
+        "function" => {
+            Choice::Required(Some(vec![named(&mut Fields::of(value, "")?, names).map_err(within)?]))
+        }
+        "allowed_tools" => {
+            let param = "tool_choice.allowed_tools";
+            let allowed = fields.required("allowed_tools").map_err(within)?;
+            return allowed_tools(&mut Fields::of(allowed, param)?, names)
+                .map_err(|error| error.within(param));
+        }
+        other => {
+            let reason = format!(
+                "choices of type \"function\" and \"allowed_tools\" are served, not {:?}",
+                echo(other)
+            );
+            return Err(unsupported("tool_choice.type", reason));
+        }
+    };
+    Ok(choice)
+}
+
+fn allowed_tools(fields: &mut Fields, names: &[&str]) -> Result<Choice, ApiError> {
+    let mode = to_string("mode", fields.required("mode")?)?;
+    let tools = to_list("tools", fields.required("tools")?)?;
+    if tools.is_empty() {
+        return Err(ApiError::invalid("tools", "it is an empty array"));
+    }
+    let read = |(index, tool): (usize, Value)| {
+        let param = format!("tools[{index}]");
+        named(&mut Fields::of(tool, &param)?, names).map_err(|error| error.within(&param))
+    };
+    let allowed = tools.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    match mode.as_str() {
+        "auto" => Ok(Choice::Auto(Some(allowed))),
+        "required" => Ok(Choice::Required(Some(allowed))),
+        other => Err(ApiError::invalid("mode", format!("{:?} is not one of auto, required", echo(other)))),
+    }
+}
+
+/// The name in `{"type": "function", "function": {"name": …}}`, which has to be one of `names`.
+fn named(fields: &mut Fields, names: &[&str]) -> Result<String, ApiError> {
+    let within = |error: ApiError| error.within("function");
+    let mut function = Fields::of(fields.required("function")?, "function")?;
+    let name = to_string("name", function.required("name").map_err(within)?).map_err(within)?;
+    if names.contains(&name.as_str()) {
+        return Ok(name);
+    }
+    Err(ApiError::invalid("function.name", format!("{:?} is the name of no tool in tools", echo(&name))))
+}
+
+fn unsupported(param: impl Into<String>, reason: impl Into<String>) -> ApiError {
+    ApiError::Unsupported { param: param.into(), reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+use troupe_actors::testing::{calling_card, model_card};
+
+use super::*;
+
+/// What comes of a body, for a model that calls tools.
+fn of(body: &Value) -> Result<Toolbox, ApiError> {
+    let card = calling_card(64).unwrap();
+    read(&mut Fields::of(body.clone(), "body").unwrap(), &card.output)
+}
+
+fn function(name: &str) -> Value {
+    json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
+}
+
+fn names(toolbox: &Toolbox) -> Vec<&str> {
+    toolbox.callable.iter().map(|tool| tool.name.as_str()).collect()
+}
+
+#[test]
+fn what_may_be_called_is_what_the_choice_leaves() {
+    let tools = json!([function("f"), function("g-1")]);
+    let allowed = json!({"type": "allowed_tools", "allowed_tools": {
+        "mode": "auto", "tools": [{"type": "function", "function": {"name": "g-1"}}],
+    }});
+    for (choice, defined, callable) in [
+        (json!(null), 2, vec!["f", "g-1"]),
+        (json!("auto"), 2, vec!["f", "g-1"]),
+        (json!("none"), 0, vec![]),
+        // The model reads of all, so that its prompt stays the same.
+        (allowed, 2, vec!["g-1"]),
+    ] {
+        let toolbox = of(&json!({"tools": tools, "tool_choice": choice})).unwrap();
+        assert_eq!((toolbox.definitions.len(), names(&toolbox)), (defined, callable), "{choice}");
+    }
+    for body in [
+        json!({}),
+        json!({"tools": []}),
+        json!({"tools": null, "tool_choice": "none", "parallel_tool_calls": false}),
+    ] {
+        assert_eq!(of(&body), Ok(Toolbox::default()), "{body}");
+    }
+    for (parallel, calls) in
+        [(json!(null), CallLimit::Any), (json!(true), CallLimit::Any), (json!(false), CallLimit::One)]
+    {
+        assert_eq!(of(&json!({"tools": tools, "parallel_tool_calls": parallel})).unwrap().calls, calls);
+    }
+}
+
+#[test]
+fn a_template_gets_whole_definitions_without_what_is_not_its_affair() {
+    let tools = json!([
+        {"type": "function", "function": {"name": "now", "strict": true}},
+        {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "return": {}}},
+    ]);
+    let definitions = of(&json!({ "tools": tools })).unwrap().definitions;
+    let expected = json!([
+        {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+        {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "return": {}}},
+    ]);
+    assert_eq!(Value::Array(definitions), expected);
+}
+
+#[test]
+fn what_is_wrong_with_a_tool_is_named() {
+    let with = |key: &str, value: Value| {
+        let mut tool = function("f");
+        tool["function"][key] = value;
+        json!({"tools": [function("g"), tool]})
+    };
+    let many: Vec<Value> = (0..=MAX_TOOLS).map(|index| function(&format!("f{index}"))).collect();
+    let big = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
+    for (body, param, code) in [
+        (json!({"tools": {}}), "tools", "invalid_type"),
+        (json!({ "tools": many }), "tools", "invalid_value"),
+        (json!({"tools": ["f"]}), "tools[0]", "invalid_type"),
+        (json!({"tools": [{"function": {}}]}), "tools[0].type", "missing_required_parameter"),
+        (json!({"tools": [{"type": "web_search"}]}), "tools[0].type", "unsupported_parameter"),
+        (json!({"tools": [{"type": "function"}]}), "tools[0].function", "missing_required_parameter"),
+        (json!({"tools": [{"type": "function", "function": 5}]}), "tools[0].function", "invalid_type"),
+        (
+            json!({"tools": [{"type": "function", "function": {}}]}),
+            "tools[0].function.name",
+            "missing_required_parameter",
+        ),
+        (with("name", json!("")), "tools[1].function.name", "invalid_value"),
+        (with("name", json!("a b")), "tools[1].function.name", "invalid_value"),
+        (with("name", json!("é")), "tools[1].function.name", "invalid_value"),
+        (with("name", json!("x".repeat(MAX_NAME + 1))), "tools[1].function.name", "invalid_value"),
+        (with("name", json!("g")), "tools[1].function.name", "invalid_value"),
+        (with("description", json!(5)), "tools[1].function.description", "invalid_type"),
+        (with("strict", json!("yes")), "tools[1].function.strict", "invalid_type"),
+        (with("parameters", json!([])), "tools[1].function.parameters", "invalid_type"),
+        (with("parameters", json!({"type": "array"})), "tools[1].function.parameters.type", "invalid_value"),
+        (with("parameters", big), "tools[1].function.parameters", "invalid_value"),
+        (json!({"parallel_tool_calls": 1}), "parallel_tool_calls", "invalid_type"),
+    ] {
+        let error = of(&body).unwrap_err().to_json();
+        assert_eq!(
+            (&error["error"]["param"], &error["error"]["code"]),
+            (&json!(param), &json!(code)),
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_choice_is_named() {
+    let allowed = |mode: &str, tools: Value| json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}});
+    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+    for (choice, param, code) in [
+        (json!(1), "tool_choice", "invalid_type"),
+        (json!("any"), "tool_choice", "invalid_value"),
+        (json!("required"), "tool_choice", "unsupported_parameter"),
+        (named("f"), "tool_choice", "unsupported_parameter"),
+        (named("h"), "tool_choice.function.name", "invalid_value"),
+        (json!({"type": "function"}), "tool_choice.function", "missing_required_parameter"),
+        (
+            json!({"type": "function", "function": {}}),
+            "tool_choice.function.name",
+            "missing_required_parameter",
+        ),
+        (json!({"function": {"name": "f"}}), "tool_choice.type", "missing_required_parameter"),
+        (json!({"type": "custom"}), "tool_choice.type", "unsupported_parameter"),
+        (json!({"type": "allowed_tools"}), "tool_choice.allowed_tools", "missing_required_parameter"),
+        (allowed("auto", json!([])), "tool_choice.allowed_tools.tools", "invalid_value"),
+        (
+            allowed("auto", json!([named("h")])),
+            "tool_choice.allowed_tools.tools[0].function.name",
+            "invalid_value",
+        ),
+        (allowed("all", json!([named("f")])), "tool_choice.allowed_tools.mode", "invalid_value"),
+        (allowed("required", json!([named("f")])), "tool_choice", "unsupported_parameter"),
+    ] {
+        let error = of(&json!({"tools": [function("f")], "tool_choice": choice})).unwrap_err().to_json();
+        assert_eq!(
+            (&error["error"]["param"], &error["error"]["code"]),
+            (&json!(param), &json!(code)),
+            "{choice}"
+        );
+    }
+    let error = of(&json!({"tool_choice": "required"})).unwrap_err();
+    assert_eq!(error.to_string(), "invalid value for 'tool_choice': it is allowed only with tools");
+}
+
+#[test]
+fn a_model_that_calls_no_tools_takes_none() {
+    let card = model_card(64).unwrap();
+    let of = |choice: &str| {
+        let body = json!({"tools": [function("f")], "tool_choice": choice});
+        read(&mut Fields::of(body, "body").unwrap(), &card.output)
+    };
+    assert_eq!(of("none"), Ok(Toolbox::default()));
+    for choice in ["auto", "required"] {
+        let error = of(choice).unwrap_err().to_json();
+        assert_eq!(
+            (&error["error"]["param"], &error["error"]["code"]),
+            (&json!("tools"), &json!("unsupported_parameter"))
+        );
+    }
+}
