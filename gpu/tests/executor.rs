@@ -96,6 +96,7 @@ fn plans_that_contradict_the_engine_fail_and_cost_the_next_nothing() {
         (with(|plan| plan.rows[0].blocks.push(BlockId(512))), "block-512 is not below the 512 blocks"),
         (with(|plan| plan.rows[0].tokens = RowTokens::Prompt(vec![])), "without tokens"),
         (with(|plan| plan.rows[0].tokens = RowTokens::Prompt(vec![1, 64])), "token 64 is not below"),
+        (with(|plan| plan.rows.clear()), "no rows"),
         (with(|plan| plan.bindings[0].sampling.presence_penalty = 1.0), "penalties without a history"),
         (with(|plan| plan.bindings[0].sampling.logit_bias = vec![(64, 1.0)]), "token 64"),
         (beyond, "token 64 is beyond the vocabulary"),
