@@ -15,6 +15,8 @@ use troupe_protocol::{LoadRequest, SamplingParams};
 
 const STEPS: u32 = 64;
 const CHUNK: usize = 256;
+/// Tokens of each stream that prompts are computed beside.
+const STREAM_CONTEXT: usize = 512;
 
 fn main() {
     let mut request = LoadRequest { max_num_seqs: Some(9), ..support::default_model() };
@@ -29,8 +31,11 @@ fn main() {
     decode(&mut driver, 8, 128);
     prefill(&mut driver, 512);
     println!();
-    for chunk in [0, 8, 16, 32, 64, 128, 248] {
-        mixed(&mut driver, 8, chunk);
+    for context in [0, 3072] {
+        for chunk in [0, 8, 16, 32, 64, 128, 248] {
+            mixed(&mut driver, 8, context, chunk);
+        }
+        mixed(&mut driver, 0, context, CHUNK);
     }
 }
 
@@ -83,17 +88,22 @@ fn prefill(driver: &mut Driver, length: usize) {
     report(time, steps, &kernels);
 }
 
-/// Steps of a token of each stream, and of `chunk` tokens of the first 512 of a prompt.
-fn mixed(driver: &mut Driver, streams: usize, chunk: usize) {
+/// Steps of a token of each stream, and of `chunk` tokens of the 512 after the first `context` of a prompt.
+fn mixed(driver: &mut Driver, streams: usize, context: usize, chunk: usize) {
     let steps = 512_usize.checked_div(chunk).unwrap_or(32);
     let mut sequences: Vec<Sequence> = (0..=streams)
         .map(|stream| {
-            let (context, length) = if stream == 0 { (512, 513) } else { (128, 256) };
-            driver.sequence(&prompt(context, stream), SamplingParams::greedy(), length)
+            let (prompt_length, length) =
+                if stream == 0 { (context + 512, context + 513) } else { (STREAM_CONTEXT, 1024) };
+            driver.sequence(&prompt(prompt_length, stream), SamplingParams::greedy(), length as u32)
         })
         .collect();
     for sequence in &mut sequences[1..] {
         driver.generate(sequence, CHUNK, 1);
+    }
+    for _ in 0..context / CHUNK {
+        driver.submit(&mut [(&mut sequences[0], Feed::Known(CHUNK))]);
+        driver.finish();
     }
     let start = Instant::now();
     for step in 0..steps {
@@ -108,7 +118,9 @@ fn mixed(driver: &mut Driver, streams: usize, chunk: usize) {
     }
     driver.finish();
     let millis = start.elapsed().as_secs_f64() * 1e3 / steps as f64;
-    println!("{streams} streams at context 128, {chunk:>3} tokens of a prompt: {millis:>6.1} ms a step");
+    println!(
+        "{streams} streams at context {STREAM_CONTEXT}, {chunk:>3} tokens of a prompt from {context:>4} on: {millis:>6.1} ms a step"
+    );
     sequences.into_iter().for_each(|sequence| driver.release(sequence));
 }
 

@@ -27,12 +27,13 @@ struct Load {
     new: i32,
 }
 
-const LOADS: [Load; 7] = [
+const LOADS: [Load; 8] = [
     Load { rows: 1, context: 127, new: 1 },
     Load { rows: 1, context: 1023, new: 1 },
     Load { rows: 1, context: 4095, new: 1 },
     Load { rows: 8, context: 1023, new: 1 },
     Load { rows: 1, context: 0, new: 512 },
+    Load { rows: 1, context: 3840, new: 16 },
     Load { rows: 1, context: 3840, new: 256 },
     Load { rows: 1, context: 0, new: 4096 },
 ];

@@ -16,8 +16,6 @@ namespace {
 
 // Queries that share a pass over the keys.
 constexpr int kQueries = 96;
-// Queries from which on a segment is made floats once rather than by each block of queries.
-constexpr int kWiden = 24;
 // Queries that cost about what reading their keys does.
 constexpr int kFree = 6;
 // Parts for each thread, so that one that is late does not keep the others waiting.
@@ -188,7 +186,7 @@ class Attention {
     Scratch& mine = scratch();
     int start = index * kSegment, end = mine.queries[item.queries() - 1].end;
     KvSegment segment = find_segment(call_, item.of, start, end, mine.segment);
-    if (item.queries() >= kWiden) segment = widened(segment, with_, end, mine.segment);
+    if (item.queries() >= with_.widen_from) segment = widened(segment, with_, end, mine.segment);
     with_.attend({call_.options.softcap}, segment, {item.queries(), mine.queries, parts});
   }
 

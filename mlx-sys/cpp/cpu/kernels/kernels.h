@@ -47,6 +47,8 @@ struct Kernels {
   // One head's x [dim] as it is stored, and a group of a segment as dense floats, its scales left out.
   void (*write_kv)(const float* x, const KvPlace& place);
   void (*widen_kv)(const KvSegment& in, int group, float* keys, float* values);
+  // Queries from which on a segment is better made floats once than converted by each block of queries.
+  int widen_from;
   // One row each: see row_kernels.h.
   void (*rms_norm)(int n, const float* x, const float* weight, float eps, float* out);
   void (*layer_norm)(int n, const float* x, const float* weight, const float* bias, float eps, float* out);

@@ -1,5 +1,7 @@
 #include "cpu/kernels/table.h"
 
+#include <climits>
+
 namespace troupe::TROUPE_ISA {
 
 extern const Kernels kTable;
@@ -13,6 +15,12 @@ const Kernels kTable = {
     .merge = merge,
     .write_kv = write_kv,
     .widen_kv = widen_kv,
+#if defined(__AVX2__)
+    // Converting costs less than writing the floats and reading them back.
+    .widen_from = INT_MAX,
+#else
+    .widen_from = 24,
+#endif
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,
     .silu_times = silu_times,
