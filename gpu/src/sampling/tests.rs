@@ -7,6 +7,8 @@ use troupe_protocol::random::uniform;
 use troupe_protocol::sampling::Ban;
 use troupe_protocol::{Binding, History, SampledToken, SamplingParams, SlotId, TokenId, TokenMask};
 
+use troupe_sampler::Scratch;
+
 use super::{SampleRow, Sampled, sample};
 use crate::slots::Slots;
 
@@ -52,7 +54,7 @@ fn sample_all(cases: &[Case]) -> Vec<SampledToken> {
 }
 
 fn tokens(sampled: Sampled) -> Vec<SampledToken> {
-    sampled.read().unwrap().into_iter().map(|chosen| chosen.token).collect()
+    sampled.read(&mut Scratch::default()).unwrap().into_iter().map(|chosen| chosen.token).collect()
 }
 
 fn ids(tokens: &[SampledToken]) -> Vec<TokenId> {
