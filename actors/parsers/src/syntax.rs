@@ -46,9 +46,16 @@ impl CallSyntax {
         Self { bare: Some(first), ..self }
     }
 
-    /// The markers that calls begin with. The parser looks for them without the whitespace around them.
+    /// The markers that calls begin with, where a model forgets the outer ones too. The parser looks for them without the
+    /// whitespace around them.
     pub fn begins(&self) -> impl Iterator<Item = &'static str> {
-        [self.section.begin.trim(), self.call.begin.trim()].into_iter().filter(|marker| !marker.is_empty())
+        let name = match self.body {
+            CallBody::Parameters(body) => body.name.begin.trim(),
+            _ => "",
+        };
+        [self.section.begin.trim(), self.call.begin.trim(), name]
+            .into_iter()
+            .filter(|marker| !marker.is_empty())
     }
 }
 
