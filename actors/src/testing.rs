@@ -49,17 +49,8 @@ pub(crate) fn byte_tokenizer_with(special: &[&str]) -> Result<Tokenizer, Tokeniz
         pre: Some("gpt-2".to_owned()),
         tokens,
         token_types: Some(token_types),
-        merges: Vec::new(),
-        scores: None,
-        bos_token_id: None,
         eos_token_id: Some(END),
-        eot_token_id: None,
-        eom_token_id: None,
-        unk_token_id: None,
-        pad_token_id: None,
-        add_bos: None,
-        add_eos: None,
-        add_space_prefix: None,
+        ..GgufTokenizer::default()
     };
     Tokenizer::load(&TokenizerSource::Gguf(Box::new(source)), &SpecialTokens::default())
 }

@@ -30,17 +30,9 @@ fn lists() -> GgufTokenizer {
         pre: Some("gpt-2".to_owned()),
         tokens,
         token_types: Some(token_types),
-        merges: Vec::new(),
-        scores: None,
         bos_token_id: Some(BOS),
         eos_token_id: Some(EOS),
-        eot_token_id: None,
-        eom_token_id: None,
-        unk_token_id: None,
-        pad_token_id: None,
-        add_bos: None,
-        add_eos: None,
-        add_space_prefix: None,
+        ..GgufTokenizer::default()
     }
 }
 
