@@ -364,40 +364,6 @@ fn mirostat_comes_near_its_target() {
 }
 
 #[test]
-fn logprobs_are_of_the_models_own_distribution() {
-    let params =
-        SamplingParams { top_n_sigma: 0.5, logit_bias: vec![(5, 100.0)], logprobs: Some(4), ..drawn(0.3) };
-    let mut sampler = Sampler::new(params, None, LOGITS.len()).unwrap();
-    let token = sampler.sample(&LOGITS, 0, None, &mut Scratch::default());
-    let total: f64 = LOGITS.iter().map(|logit| f64::from(*logit).exp()).sum();
-    let of = |id: TokenId| f64::from(LOGITS[id as usize]) - total.ln();
-    let logprobs = token.logprobs.unwrap();
-    assert_eq!(token.id, 5);
-    assert!((f64::from(logprobs.chosen) - of(5)).abs() < 1e-6);
-    assert_eq!(logprobs.top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [2, 10, 6, 0]);
-    assert!(logprobs.top.iter().all(|&(id, value)| (f64::from(value) - of(id)).abs() < 1e-6));
-}
-
-#[test]
-fn rows_that_are_not_finite_are_defined() {
-    let (nan, infinity) = (f32::NAN, f32::INFINITY);
-    for params in [
-        SamplingParams { typical_p: 0.5, ..drawn(1.0) },
-        SamplingParams { mirostat: Some(Mirostat::DEFAULT), ..drawn(1.0) },
-        SamplingParams { top_n_sigma: 1.0, logprobs: Some(2), ..SamplingParams::greedy() },
-    ] {
-        for (logits, wanted) in [
-            ([nan, nan, nan], 0),
-            ([-infinity, -infinity, nan], 0),
-            ([nan, -infinity, 1.0], 2),
-            ([3.0, infinity, infinity], 1),
-        ] {
-            assert_eq!(token(&Case::new(&logits, params.clone()), 0), wanted, "{logits:?}, {params:?}");
-        }
-    }
-}
-
-#[test]
 fn a_history_beyond_the_vocabulary_is_refused() {
     let history = History { prompt: vec![3], generated: vec![12], mu: None };
     let error = Sampler::new(drawn(1.0), Some(&history), 12).unwrap_err();
