@@ -212,7 +212,7 @@ impl Local {
             prompt,
             sampling,
             max_tokens: options.max_tokens.unwrap_or(limit - length),
-            stop_tokens: card.defaults.eos_token_ids.clone(),
+            stop_tokens: card.end_tokens(),
             stop: options.stop.clone(),
             reading: None,
             guide: None,

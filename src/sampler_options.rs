@@ -178,6 +178,16 @@ mod tests {
     }
 
     #[test]
+    fn c078u_xtc_is_off_unless_asked_for_and_its_threshold_is_a_tenth() {
+        let of = |probability| {
+            let options = SamplerOptions { xtc_probability: probability, ..SamplerOptions::default() };
+            options.over(SamplingParams::greedy()).unwrap().xtc
+        };
+        assert_eq!([None, Some(0.0)].map(of), [None, None]);
+        assert_eq!(of(Some(0.5)), Some(Xtc { probability: 0.5, threshold: 0.1 }));
+    }
+
+    #[test]
     fn what_is_off_is_checked_all_the_same() {
         type Set = fn(&mut SamplerOptions);
         let table: [(&str, Set); 5] = [
@@ -195,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn breakers_are_the_tokens_that_hold_them() {
+    fn c081u_breakers_are_the_tokens_that_hold_them() {
         let tokenizer = byte_tokenizer().unwrap();
         let of = |texts: &[&str]| {
             let texts = Some(texts.iter().map(|text| (*text).to_owned()).collect());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use troupe_model_files::GenerationDefaults;
-use troupe_protocol::{EngineLimits, SamplingParams};
+use troupe_protocol::{EngineLimits, SamplingParams, TokenId};
 
 use crate::guide::Vocabulary;
 use crate::output_syntax::OutputSyntax;
@@ -48,8 +48,43 @@ impl ModelCard {
         }
     }
 
+    /// The tokens that end an answer: those that the model's makers name, and those of its format.
+    pub fn end_tokens(&self) -> Vec<TokenId> {
+        let makers = &self.defaults.eos_token_ids;
+        let of_format = self.output.ends().iter().filter(|end| !makers.contains(end));
+        makers.iter().chain(of_format).copied().collect()
+    }
+
     /// Whether a client that asks for `model` means this one.
     pub fn answers_to(&self, model: &str) -> bool {
         self.id == model || self.aliases.iter().any(|alias| alias == model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use troupe_parsers::Format;
+
+    use super::*;
+    use crate::testing::{END, VOCAB_SIZE, byte_tokenizer_with, model_card};
+
+    #[test]
+    fn c050_a_format_that_goes_on_into_a_tools_answer_ends_there() {
+        let ends = |format: Format, control: &[&str]| {
+            let tokenizer = byte_tokenizer_with(control).unwrap();
+            let output = OutputSyntax::new(Some(format), None, &tokenizer);
+            ModelCard { output, ..model_card(64).unwrap() }.end_tokens()
+        };
+        let after = ["<|call|>", "<|tool_response>", "<start_function_response>", "<|return|>"];
+        for (format, expected) in [
+            (Format::Gemma4, vec![END, VOCAB_SIZE + 1]),
+            (Format::FunctionGemma, vec![END, VOCAB_SIZE + 2]),
+            (Format::Harmony, vec![END, VOCAB_SIZE + 3, VOCAB_SIZE]),
+            (Format::Hermes, vec![END]),
+        ] {
+            assert_eq!(ends(format, &after), expected, "{}", format.name());
+            // A vocabulary without them has nothing more to end with.
+            assert_eq!(ends(format, &[]), [END], "{}", format.name());
+        }
     }
 }

@@ -4,6 +4,7 @@
 use thiserror::Error;
 use troupe_model_files::SpecialTokens;
 use troupe_parsers::{Format, Reasoning, Setup, Start, Tool};
+use troupe_protocol::TokenId;
 
 use crate::tokenizer::Tokenizer;
 
@@ -16,6 +17,8 @@ pub struct OutputSyntax {
     pub reasoning: Option<Reasoning>,
     /// The control tokens of the vocabulary that mean something to these two.
     control: Vec<String>,
+    /// The tokens that end an answer by its format.
+    ends: Vec<TokenId>,
 }
 
 /// A name that no format has.
@@ -64,7 +67,14 @@ impl OutputSyntax {
             format.is_some_and(|format| format.reads(spelling))
                 || reasoning.is_some_and(|tags| tags.reads(spelling))
         });
-        Self { format, reasoning, control }
+        let ends = format.map_or(&[][..], Format::ends).iter();
+        let ends = ends.filter_map(|spelling| tokenizer.token_id(spelling)).collect();
+        Self { format, reasoning, control, ends }
+    }
+
+    /// The tokens that end an answer by its format, whatever the model's makers say.
+    pub fn ends(&self) -> &[TokenId] {
+        &self.ends
     }
 
     /// The names that configuration knows both by.

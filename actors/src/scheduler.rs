@@ -11,13 +11,14 @@ use troupe_protocol::{
     EngineLimits, Fault, GpuCommand, GpuEvent, NewSequence, RejectReason, SequenceEvent, SequenceId, StepId,
     StepPlan, StoredBlock, TenantPolicy, TokenMask,
 };
-use troupe_scheduler::{Effect, Effects, Event, Scheduler, Timestamp};
+use troupe_scheduler::{Effects, Event, Scheduler, Timestamp};
 
 pub use troupe_scheduler::{
     CacheShare, Config, PhaseStatus, Preemption, SequenceStatus, Status, StoreCounts, TenantStatus,
     TenantTotals,
 };
 
+mod effects;
 mod flush;
 
 pub use flush::FlushCache;
@@ -215,52 +216,6 @@ impl SchedulerActor {
             // The supervisor says so too; nothing more is sent until it brings another.
             Err(TrySendError::Disconnected(_)) => self.data = None,
             Err(TrySendError::Full(_)) => unreachable!("the lane holds more than the steps in flight"),
-        }
-    }
-
-    fn perform(&mut self, effects: Effects) {
-        for effect in effects {
-            match effect {
-                Effect::Accept { sequence, rates } => self.tell(sequence, SequenceEvent::Accepted(rates)),
-                Effect::Started { sequence, queue_time, cached_tokens } => {
-                    metrics::queue_time(Duration::from_micros(queue_time));
-                    metrics::cached_tokens(cached_tokens);
-                    self.tell(sequence, SequenceEvent::Started { cached_tokens });
-                }
-                Effect::Preempted { sequence } => {
-                    tracing::debug!(%sequence, "preempted");
-                    metrics::preemption();
-                }
-                Effect::Deliver { sequence, token } => self.tell(sequence, SequenceEvent::Token(token)),
-                Effect::Finish { sequence, reason, usage } => {
-                    self.tell_last(sequence, SequenceEvent::Finished { reason, usage });
-                }
-                Effect::Reject { sequence, reason } => {
-                    self.tell_last(sequence, SequenceEvent::Rejected(reason));
-                }
-                Effect::Fail { sequence, fault } => {
-                    // A deadline is the client's own; everything else is ours.
-                    if matches!(fault, Fault::DeadlineExceeded { .. }) {
-                        tracing::debug!(%sequence, %fault, "ended");
-                    } else {
-                        tracing::error!(%sequence, %fault, "failed");
-                    }
-                    self.tell_last(sequence, SequenceEvent::Failed(fault));
-                }
-                Effect::WrongOutcome { fault } => tracing::error!(%fault, "the step is computed again"),
-            }
-        }
-    }
-
-    fn tell(&self, sequence: SequenceId, event: SequenceEvent) {
-        if let Some(session) = self.sessions.get(&sequence) {
-            session.do_send(SessionEvent(event));
-        }
-    }
-
-    fn tell_last(&mut self, sequence: SequenceId, event: SequenceEvent) {
-        if let Some(session) = self.sessions.remove(&sequence) {
-            session.do_send(SessionEvent(event));
         }
     }
 

@@ -39,7 +39,7 @@ pub fn byte_tokenizer() -> Result<Tokenizer, TokenizerError> {
 }
 
 /// The same, with further special tokens, counted from [`VOCAB_SIZE`].
-fn byte_tokenizer_with(special: &[&str]) -> Result<Tokenizer, TokenizerError> {
+pub(crate) fn byte_tokenizer_with(special: &[&str]) -> Result<Tokenizer, TokenizerError> {
     let mut tokens: Vec<String> = (0..=u8::MAX).map(|byte| alphabet(byte).to_string()).collect();
     let mut token_types = vec![1; tokens.len()];
     tokens.extend(["<|end|>"].iter().chain(special).map(|&text| text.to_owned()));
@@ -49,17 +49,8 @@ fn byte_tokenizer_with(special: &[&str]) -> Result<Tokenizer, TokenizerError> {
         pre: Some("gpt-2".to_owned()),
         tokens,
         token_types: Some(token_types),
-        merges: Vec::new(),
-        scores: None,
-        bos_token_id: None,
         eos_token_id: Some(END),
-        eot_token_id: None,
-        eom_token_id: None,
-        unk_token_id: None,
-        pad_token_id: None,
-        add_bos: None,
-        add_eos: None,
-        add_space_prefix: None,
+        ..GgufTokenizer::default()
     };
     Tokenizer::load(&TokenizerSource::Gguf(Box::new(source)), &SpecialTokens::default())
 }

@@ -135,3 +135,50 @@ fn c146u_c171u_arguments_in_a_string_serve_both_kinds_of_template() {
         assert!(agrees_with_one, "{template} / {conversation}:\n  ours   {ours:?}\n  theirs {references:?}");
     }
 }
+
+fn template(name: &str) -> ChatTemplate {
+    let (_, source) =
+        support::templates().into_iter().find(|(known, _)| known == name).unwrap_or_else(|| panic!("{name}"));
+    ChatTemplate::new(&source, &tokens()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn rendered(template: &ChatTemplate, messages: &[Json]) -> Result<String, TemplateError> {
+    let input = RenderInput { messages, now: support::now(), ..RenderInput::default() };
+    template.render(&input).map(|rendered| rendered.text)
+}
+
+#[test]
+fn c150u_roles_and_ids_of_calls_reach_a_template_as_they_were_sent() {
+    let nemo = template("mistralai-Mistral-Nemo-Instruct-2407");
+    let call = json!({"id": "abcdefgh0", "type": "function", "function": {"name": "now", "arguments": "{}"}});
+    let asked = json!({"role": "user", "content": "What time is it?"});
+    let calling = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let mut result = json!({"role": "tool", "tool_call_id": "abcdefgh0", "content": "noon"});
+    let text = rendered(&nemo, &[asked.clone(), calling.clone(), result.clone()]).expect("it renders");
+    assert!(text.contains(r#"[TOOL_CALLS][{"name": "now", "arguments": {}, "id": "abcdefgh0"}]"#), "{text}");
+    assert!(text.contains(r#"[TOOL_RESULTS]{"content": noon, "call_id": "abcdefgh0"}"#), "{text}");
+    // What lacks its id is refused in the template's words.
+    result["tool_call_id"] = Json::Null;
+    let refused = rendered(&nemo, &[asked, calling, result]);
+    assert!(matches!(&refused, Err(TemplateError::Raised(why)) if why.contains("length 9")), "{refused:?}");
+}
+
+#[test]
+fn c153_content_beside_thinking_and_a_call_is_rendered_or_refused_in_the_templates_words() {
+    let oss = template("openai-gpt-oss-120b");
+    let call = json!({"id": "x", "type": "function", "function": {"name": "now", "arguments": {}}});
+    let answer = |content: &str, thought: Json| {
+        let asked = json!({"role": "user", "content": "What time is it?"});
+        let answer = json!({"role": "assistant", "content": content, "reasoning_content": thought, "tool_calls": [call]});
+        rendered(&oss, &[asked, answer])
+    };
+    for (content, thought, shown) in
+        [("", json!("Hm."), "Hm."), ("Let me look.", json!(null), "Let me look.")]
+    {
+        let text = answer(content, thought).expect("it renders");
+        assert!(text.contains(shown) && text.contains("to=functions.now"), "{text}");
+    }
+    let refused = answer("Let me look.", json!("Hm."));
+    let both = "Cannot pass both content and thinking";
+    assert!(matches!(&refused, Err(TemplateError::Raised(why)) if why.starts_with(both)), "{refused:?}");
+}

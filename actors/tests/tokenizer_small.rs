@@ -1,8 +1,10 @@
 //! Tokenizers made for a test: what files say about BOS, specials and alphabets, and files that lie.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
+use troupe_actors::guide::{Grammar, Guide, Vocabulary};
 use troupe_actors::template::Rendered;
 use troupe_actors::tokenizer::{AddSpecial, ParseSpecial, SpecialText, Tokenizer, TokenizerError};
 use troupe_model_files::{GgufTokenizer, HuggingFaceTokenizer, SpecialTokens, TokenizerSource};
@@ -28,17 +30,9 @@ fn lists() -> GgufTokenizer {
         pre: Some("gpt-2".to_owned()),
         tokens,
         token_types: Some(token_types),
-        merges: Vec::new(),
-        scores: None,
         bos_token_id: Some(BOS),
         eos_token_id: Some(EOS),
-        eot_token_id: None,
-        eom_token_id: None,
-        unk_token_id: None,
-        pad_token_id: None,
-        add_bos: None,
-        add_eos: None,
-        add_space_prefix: None,
+        ..GgufTokenizer::default()
     }
 }
 
@@ -125,8 +119,8 @@ fn unknown_algorithms_are_refused_by_name() {
     assert!(pre.contains("viking") && pre.contains("llama-bpe"), "{pre}");
 }
 
-#[test]
-fn sentencepiece_lists_make_a_tokenizer_with_byte_fallback() {
+/// SentencePiece's: its special tokens, all bytes, and six pieces from 259 on.
+fn pieces() -> Tokenizer {
     let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(str::to_owned).to_vec();
     tokens.extend((0..256).map(|byte| format!("<0x{byte:02X}>")));
     tokens.extend(["▁", "h", "i", "▁h", "▁hi", "hi"].map(str::to_owned));
@@ -134,7 +128,7 @@ fn sentencepiece_lists_make_a_tokenizer_with_byte_fallback() {
     token_types.extend([6; 256]);
     token_types.extend([1; 6]);
     let scores = (0..tokens.len()).map(|id| -(id as f32)).collect();
-    let tokenizer = load(GgufTokenizer {
+    load(GgufTokenizer {
         model: "llama".to_owned(),
         pre: None,
         tokens,
@@ -145,7 +139,12 @@ fn sentencepiece_lists_make_a_tokenizer_with_byte_fallback() {
         unk_token_id: Some(0),
         ..lists()
     })
-    .expect("sound");
+    .expect("sound")
+}
+
+#[test]
+fn sentencepiece_lists_make_a_tokenizer_with_byte_fallback() {
+    let tokenizer = pieces();
     let ids = encode(&tokenizer, "hi é", AddSpecial::AsConfigured);
     let fallback = |byte: u32| 3 + byte;
     assert_eq!(ids, [1, 263, 259, fallback(0xc3), fallback(0xa9)]);
@@ -194,6 +193,39 @@ fn c183u_a_first_word_is_marked_once_however_the_text_is_cut() {
     assert_eq!(spelled(&first, &[(8, 9)]), [" a", "<s>", "b", " a", "<", "s", ">", "b"]);
     assert_eq!(spelled(&always, &[]), [" a", "<s>", " b", " a", "<s>", " b"]);
     assert_eq!(spelled(&always, &[(8, 9)]), [" a", "<s>", " b", " a", "<", "s", ">", "b"]);
+}
+
+/// The tokens that may begin `text` where nothing else may be said, and those that may follow `said`.
+fn masks(tokenizer: Tokenizer, text: &str, said: &[u32]) -> [Vec<u32>; 2] {
+    let size = u32::try_from(tokenizer.vocab_size()).expect("a small vocabulary");
+    let vocabulary = Arc::new(Vocabulary::new(Arc::new(tokenizer), size));
+    let grammar = Grammar::choice(&[text.to_owned()]).expect("a choice");
+    let mut guide = Guide::new(&vocabulary, &grammar, &[]).expect("it compiles");
+    let allowed = |guide: &mut Guide| {
+        let mask = guide.mask().expect("a mask");
+        (0..size).filter(|&token| mask.allows(token)).collect()
+    };
+    let first = allowed(&mut guide);
+    for &token in said {
+        guide.advance(token).expect("it may be said");
+    }
+    [first, allowed(&mut guide)]
+}
+
+#[test]
+fn c183u_a_mask_goes_by_the_bytes_of_tokens_and_a_special_token_is_no_text() {
+    // "▁" and "▁a"; then "<", and not "<s>".
+    for scheme in ["first", "always", "never"] {
+        let allowed = masks(metaspace(scheme, &format!("masks-{scheme}")), " a<s>b", &[4]);
+        assert_eq!(allowed, [vec![1, 4], vec![6]], "{scheme}");
+    }
+    // The first byte of "é"; then "<", and not "</s>".
+    let bytes = load(lists()).expect("sound");
+    assert_eq!(masks(bytes, "é</s>", &[0xc3, 0xa9]), [vec![0xc3], vec![u32::from(b'<')]]);
+    // The byte of a space, "▁" and "▁h", but not "▁hi"; then the first byte of "é".
+    let fallback = |byte: u8| 3 + u32::from(byte);
+    let allowed = masks(pieces(), " hé", &[262]);
+    assert_eq!(allowed, [vec![fallback(b' '), 259, 262], vec![fallback(0xc3)]]);
 }
 
 #[test]

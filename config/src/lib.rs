@@ -8,6 +8,7 @@
 //! This crate reads configuration files and nothing else: it does not look at models, devices or memory.
 
 mod check;
+mod choices;
 mod config;
 mod digest;
 pub mod docs;
@@ -21,10 +22,12 @@ mod suggest;
 mod table;
 mod tenants;
 
+pub use choices::{
+    CacheShare, CpuActivations, CpuAffinity, Device, KvCacheDtype, LogFormat, LogLevel, Priority, Weights,
+};
 pub use config::{
-    AdminConfig, CacheConfig, CacheShare, Config, CpuActivations, CpuAffinity, CpuConfig, Device,
-    EngineConfig, KvCacheDtype, LogConfig, LogFormat, LogLevel, ModelConfig, Priority, ResponsesConfig,
-    SchedulerConfig, ServerConfig, TokenizerConfig, Weights,
+    AdminConfig, CacheConfig, Config, CpuConfig, EngineConfig, LogConfig, ModelConfig, ResponsesConfig,
+    SchedulerConfig, ServerConfig, TokenizerConfig,
 };
 pub use digest::{DigestError, KeyDigest};
 pub use error::{ConfigError, InForce, Origin};

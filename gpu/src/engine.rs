@@ -10,6 +10,7 @@ use troupe_protocol::{
     Row, RowOutcome, RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId, StepOutcome, StepPlan,
     StoredBlock,
 };
+use troupe_sampler::Scratch;
 
 use crate::batch::{Batch, vector};
 use crate::budget::{self, Place};
@@ -33,6 +34,8 @@ pub struct Engine {
     store: Option<BlockStore>,
     info: EngineInfo,
     in_flight: VecDeque<InFlight>,
+    /// For tokens that the host chooses.
+    scratch: Scratch,
     steps: u64,
 }
 
@@ -95,7 +98,8 @@ impl Engine {
             stored,
         };
         let slots = Slots::new(limits.max_num_seqs as usize, vocab_size)?;
-        let mut engine = Self { model, kv, slots, store, info, in_flight: VecDeque::new(), steps: 0 };
+        let (in_flight, scratch) = (VecDeque::new(), Scratch::default());
+        let mut engine = Self { model, kv, slots, store, info, in_flight, scratch, steps: 0 };
         engine.probe()?;
         engine.settle()?;
         Ok(engine)
@@ -252,7 +256,7 @@ impl Engine {
     fn outcome(&mut self, InFlight { step, rows, output, saves }: InFlight) -> Result<StepOutcome> {
         let tokens = match output {
             Output::None => Vec::new(),
-            Output::Sampled(sampled) => sampled.read()?,
+            Output::Sampled(sampled) => sampled.read(&mut self.scratch)?,
             Output::Hidden(hidden) => hidden.wait().map(|()| Vec::new())?,
         };
         let unsaved = match saves {

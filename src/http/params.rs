@@ -245,7 +245,7 @@ fn stop_tokens(fields: &mut Fields, card: &ModelCard) -> Result<Vec<TokenId>, Ap
         ));
     }
     if !fields.bool("ignore_eos")?.unwrap_or(false) {
-        stops.extend(&card.defaults.eos_token_ids);
+        stops.extend(card.end_tokens());
     }
     Ok(stops)
 }

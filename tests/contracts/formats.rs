@@ -112,7 +112,7 @@ fn every_kind_of_format_holds_beside_free_answers() {
 }
 
 #[test]
-fn hostile_formats_are_refused_by_name_and_cost_nobody_else() {
+fn c106_c108_c110_c111_hostile_formats_are_refused_by_name_and_cost_nobody_else() {
     let server = Server::start(&[]);
     let expected = server.client.chat(&chat(QUESTION, 8));
     let megabyte = json!({"description": "x".repeat(1 << 20)});
@@ -123,6 +123,26 @@ fn hostile_formats_are_refused_by_name_and_cost_nobody_else() {
         (asked(&json!({"$ref": "https://example.com/schema.json"}), json!({})), Some(schema)),
         (asked(&json!({"type": "array", "uniqueItems": true}), json!({})), Some(schema)),
         (with(chat(QUESTION, 8), json!({ "guided_json": deep })), Some("guided_json")),
+        (asked(&json!({"type": "not-a-type"}), json!({})), Some(schema)),
+        (
+            asked(&json!({"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}), json!({})),
+            Some(schema),
+        ),
+        (asked(&json!({"type": "string", "pattern": "["}), json!({})), Some(schema)),
+        (with(chat(QUESTION, 8), json!({"guided_regex": "["})), Some("guided_regex")),
+        (with(chat(QUESTION, 8), json!({"guided_regex": "foo**"})), None),
+        (
+            with(chat(QUESTION, 8), json!({"structured_outputs": {"json_object": false}})),
+            Some("structured_outputs"),
+        ),
+        (
+            with(chat(QUESTION, 8), json!({"structured_outputs": {"json": ""}})),
+            Some("structured_outputs.json"),
+        ),
+        (
+            with(chat(QUESTION, 8), json!({"structured_outputs": {"structural_tag": {}}})),
+            Some("structured_outputs.structural_tag"),
+        ),
         (with(chat(QUESTION, 8), json!({"guided_regex": "((((a{0,999}){0,999}){0,999}){0,999})"})), None),
         (with(chat(QUESTION, 8), json!({ "guided_choice": vec!["x"; 100_000] })), Some("guided_choice")),
         (with(chat(QUESTION, 8), json!({"guided_grammar": "start: start"})), Some("guided_grammar")),

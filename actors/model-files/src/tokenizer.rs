@@ -23,7 +23,7 @@ pub struct HuggingFaceTokenizer {
 }
 
 /// A tokenizer in GGUF's terms. Every id is below `tokens.len()`; `token_types` and `scores` are as long as `tokens`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct GgufTokenizer {
     /// The algorithm: `gpt2` (byte-level BPE), `llama` (SentencePiece), …
     pub model: String,

@@ -239,6 +239,17 @@ impl Format {
         self.call_syntax().body == CallBody::Channels
     }
 
+    /// Control tokens that end an answer, beside those that the model's makers say: behind its calls such a model goes on
+    /// into what a tool would say.
+    pub fn ends(self) -> &'static [&'static str] {
+        match self {
+            Self::FunctionGemma => gemma::FUNCTION_GEMMA_ENDS,
+            Self::Gemma4 => gemma::GEMMA4_ENDS,
+            Self::Harmony => harmony::ENDS,
+            _ => &[],
+        }
+    }
+
     /// Is this control token one of the format's markers, or a part of one? No other has a meaning to its parser.
     pub fn reads(self, control: &str) -> bool {
         match self.call_syntax().body {

@@ -42,13 +42,30 @@ impl CallSyntax {
         Self { section, call, separator, bare: None, body }
     }
 
+    /// Objects in one list, with nothing around each.
+    pub(crate) const fn listed(section: Wrap) -> Self {
+        Self::new(
+            section,
+            Wrap::NONE,
+            ", ",
+            CallBody::JsonObject(JsonObject { list: List::Brackets, ..JsonObject::PLAIN }),
+        )
+    }
+
     pub(crate) const fn or_bare(self, first: char) -> Self {
         Self { bare: Some(first), ..self }
     }
 
-    /// The markers that calls begin with. The parser looks for them without the whitespace around them.
+    /// The markers that calls begin with, where a model forgets the outer ones too. The parser looks for them without the
+    /// whitespace around them.
     pub fn begins(&self) -> impl Iterator<Item = &'static str> {
-        [self.section.begin.trim(), self.call.begin.trim()].into_iter().filter(|marker| !marker.is_empty())
+        let name = match self.body {
+            CallBody::Parameters(body) => body.name.begin.trim(),
+            _ => "",
+        };
+        [self.section.begin.trim(), self.call.begin.trim(), name]
+            .into_iter()
+            .filter(|marker| !marker.is_empty())
     }
 }
 
@@ -81,6 +98,15 @@ pub struct JsonObject {
     pub id_key: Option<&'static str>,
     /// Do the objects stand in a JSON list?
     pub list: List,
+}
+
+impl JsonObject {
+    /// `{"name": name, "arguments": {…}}`.
+    pub(crate) const PLAIN: Self = Self {
+        name: JsonName::Under { name_key: "name", arguments_key: "arguments" },
+        id_key: None,
+        list: List::None,
+    };
 }
 
 /// How a JSON object says the name of the tool.

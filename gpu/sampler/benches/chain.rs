@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use troupe_protocol::random::uniform;
 use troupe_protocol::sampling::{Dry, DynamicTemperature, Mirostat, Xtc};
 use troupe_protocol::{History, SamplingParams, TokenId};
-use troupe_sampler::Sampler;
+use troupe_sampler::{Sampler, Scratch};
 
 /// How long a figure is measured.
 const BUDGET: Duration = Duration::from_millis(400);
@@ -80,13 +80,14 @@ fn measure(logits: &[f32], params: &SamplingParams) -> f64 {
     let prompt: Vec<TokenId> = (0..CONTEXT).map(|at| (uniform(4, at) * 300.0) as TokenId).collect();
     let history = History { prompt, generated: Vec::new(), mu: None };
     let Ok(mut sampler) = Sampler::new(params.clone(), Some(&history), logits.len()) else { return f64::NAN };
+    let mut scratch = Scratch::default();
     let (start, mut best) = (Instant::now(), f64::INFINITY);
     for position in CONTEXT.. {
         if start.elapsed() >= BUDGET {
             break;
         }
         let run = Instant::now();
-        std::hint::black_box(sampler.sample(logits, position, None));
+        std::hint::black_box(sampler.sample(logits, position, None, &mut scratch));
         best = best.min(run.elapsed().as_secs_f64());
     }
     best * 1e6

@@ -10,14 +10,16 @@ mod adjust;
 mod candidates;
 mod chain;
 mod dry;
+mod exp;
 mod filters;
 mod history;
+mod lanes;
 mod logprobs;
 mod mass;
 mod mirostat;
 mod temperature;
 
-pub use chain::Sampler;
+pub use chain::{Sampler, Scratch};
 pub use history::BeyondVocabulary;
 
 #[cfg(doc)]

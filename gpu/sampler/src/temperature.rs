@@ -2,9 +2,10 @@
 
 use troupe_protocol::SamplingParams;
 
-use crate::candidates::{Weighed, total};
+use crate::candidates::{Weighed, largest, mean, total};
 
-/// The temperature that the parameters give for these candidates, weighed at temperature one.
+/// The temperature that the parameters give for these candidates, weighed at temperature one by the largest
+/// logit among them.
 ///
 /// With a range it grows from `temperature - range` to `temperature + range` with their entropy, as a share of the largest
 /// that so many could have. (Zhu et al. 2024, "EDT: Improving Large Language Models' Generation by Entropy-based
@@ -15,8 +16,7 @@ pub(crate) fn temperature(params: &SamplingParams, candidates: &[Weighed]) -> f3
         return params.temperature;
     };
     let total = total(candidates);
-    let shares = candidates.iter().map(|candidate| f64::from(candidate.weight) / total);
-    let entropy: f64 = shares.filter(|share| *share > 0.0).map(|share| -share * share.ln()).sum();
+    let entropy = total.ln() + f64::from(largest(candidates)) - mean(candidates, total);
     let share = (entropy / (candidates.len() as f64).ln()).clamp(0.0, 1.0);
     let least = (params.temperature - dynamic.range).max(0.0);
     let span = params.temperature + dynamic.range - least;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use mlx_sys::Array;
 use troupe_protocol::TokenMask;
-use troupe_sampler::Sampler;
+use troupe_sampler::{Sampler, Scratch};
 
 use super::Chosen;
 use crate::error::Result;
@@ -44,13 +44,13 @@ impl HostRows {
         &self.logits
     }
 
-    /// Waits for the logits and chooses. Each with its row's index.
-    pub(super) fn read(self) -> Result<Vec<(usize, Chosen)>> {
+    /// Waits for the logits and chooses, working in `scratch`. Each with its row's index.
+    pub(super) fn read(self, scratch: &mut Scratch) -> Result<Vec<(usize, Chosen)>> {
         let width = self.logits.dim(-1) as usize;
         let logits = self.logits.to_vec::<f32>()?;
         let choose = |(HostRow { index, position, mask, sampler }, logits): (HostRow, &[f32])| {
             let mut sampler = sampler.borrow_mut();
-            let token = sampler.sample(logits, position, mask.as_ref().map(TokenMask::words));
+            let token = sampler.sample(logits, position, mask.as_ref().map(TokenMask::words), scratch);
             (index, Chosen { token, mu: sampler.mu() })
         };
         Ok(self.rows.into_iter().zip(logits.chunks_exact(width)).map(choose).collect())

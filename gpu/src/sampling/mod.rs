@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use mlx_sys::{Array, Dtype};
 use troupe_protocol::{SampledToken, SamplingParams, SlotId, TokenId, TokenMask};
+use troupe_sampler::Scratch;
 
 use crate::batch::vector;
 use crate::error::Result;
@@ -190,13 +191,14 @@ impl Sampled {
         outputs
     }
 
-    /// Waits for the device, lets the host choose what it has to, and gives the tokens in the order of the rows.
+    /// Waits for the device, lets the host choose what it has to, and gives the tokens in the order of the rows. The host
+    /// works in `scratch`.
     ///
     /// # Errors
     /// If the evaluation failed.
-    pub fn read(self) -> Result<Vec<Chosen>> {
+    pub fn read(self, scratch: &mut Scratch) -> Result<Vec<Chosen>> {
         let mut chosen = self.device.map_or(Ok(Vec::new()), DeviceRows::read)?;
-        chosen.extend(self.host.map_or(Ok(Vec::new()), HostRows::read)?);
+        chosen.extend(self.host.map_or(Ok(Vec::new()), |rows| rows.read(scratch))?);
         chosen.sort_by_key(|(index, _)| *index);
         Ok(chosen.into_iter().map(|(_, chosen)| chosen).collect())
     }

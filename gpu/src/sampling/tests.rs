@@ -1,11 +1,15 @@
 //! Sampling against plain oracles on the host.
 
+mod logprobs;
 mod oracle;
+mod penalties;
 
 use mlx_sys::Array;
 use troupe_protocol::random::uniform;
 use troupe_protocol::sampling::Ban;
 use troupe_protocol::{Binding, History, SampledToken, SamplingParams, SlotId, TokenId, TokenMask};
+
+use troupe_sampler::Scratch;
 
 use super::{SampleRow, Sampled, sample};
 use crate::slots::Slots;
@@ -52,7 +56,7 @@ fn sample_all(cases: &[Case]) -> Vec<SampledToken> {
 }
 
 fn tokens(sampled: Sampled) -> Vec<SampledToken> {
-    sampled.read().unwrap().into_iter().map(|chosen| chosen.token).collect()
+    sampled.read(&mut Scratch::default()).unwrap().into_iter().map(|chosen| chosen.token).collect()
 }
 
 fn ids(tokens: &[SampledToken]) -> Vec<TokenId> {
@@ -245,53 +249,6 @@ fn c076_a_seed_says_the_same_whatever_was_sampled_before() {
 }
 
 #[test]
-fn c065_c066_c068_logprobs_are_natural_per_row_and_distinct() {
-    let asked = |n, seed| {
-        let sampling = SamplingParams {
-            logprobs: Some(n),
-            // None of these changes what is reported.
-            logit_bias: vec![(3, 50.0)],
-            top_k: 2,
-            seed,
-            ..drawn(0.5)
-        };
-        // Half as many values as tokens: ties everywhere.
-        let coarse = noise(300, seed as u32).iter().map(|l| (l * 20.0).round() / 20.0).collect::<Vec<_>>();
-        Case::new(&coarse, sampling)
-    };
-    let cases: Vec<_> = [20, 3, 0, 20, 1].into_iter().zip(1..).map(|(n, seed)| asked(n, seed)).collect();
-    for (case, token) in cases.iter().zip(sample_all(&cases)) {
-        let total: f64 = case.logits.iter().map(|&l| f64::from(l).exp()).sum();
-        let wanted = |id: TokenId| f64::from(case.logits[id as usize]) - total.ln();
-        let logprobs = token.logprobs.unwrap();
-        assert!((f64::from(logprobs.chosen) - wanted(token.id)).abs() < 1e-5);
-        let count = usize::from(case.sampling.logprobs.unwrap());
-        assert_eq!(logprobs.top.len(), count);
-        for &(id, value) in &logprobs.top {
-            assert!((f64::from(value) - wanted(id)).abs() < 1e-5, "{value} of token {id}");
-        }
-        assert!(logprobs.top.windows(2).all(|pair| pair[0].1 >= pair[1].1));
-        let mut distinct: Vec<_> = logprobs.top.iter().map(|&(id, _)| id).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        assert_eq!(distinct.len(), count);
-        let mut sorted = case.logits.clone();
-        sorted.sort_by(|a, b| b.total_cmp(a));
-        let best: Vec<f32> = logprobs.top.iter().map(|&(id, _)| case.logits[id as usize]).collect();
-        assert_eq!(best, sorted[..count]);
-        assert!(logprobs.top.iter().map(|&(_, value)| f64::from(value).exp()).sum::<f64>() <= 1.0 + 1e-6);
-    }
-}
-
-#[test]
-fn more_alternatives_than_tokens_are_all_tokens() {
-    let sampling = SamplingParams { logprobs: Some(20), top_k: 50, ..drawn(1.0) };
-    let top = &sample_all(&[Case::new(&[0.5, 1.5, -1.0], sampling)])[0].logprobs.clone().unwrap().top;
-    assert_eq!(top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 0, 2]);
-    assert!((top.iter().map(|&(_, value)| f64::from(value).exp()).sum::<f64>() - 1.0).abs() < 1e-6);
-}
-
-#[test]
 fn a_bias_forces_or_bans() {
     let logits = noise(300, 9);
     let first = best(&logits);
@@ -335,74 +292,6 @@ fn a_mask_leaves_nothing_else_and_changes_no_logprob() {
             }
         }
     }
-}
-
-/// Penalised logits, as the parameters' definitions say it.
-fn penalised(logits: &[f32], params: &SamplingParams, prompt: &[TokenId], generated: &[TokenId]) -> Vec<f32> {
-    let mut out = logits.to_vec();
-    for (token, logit) in (0..).zip(&mut out) {
-        let times = generated.iter().filter(|&&other| other == token).count() as f32;
-        if times > 0.0 || prompt.contains(&token) {
-            let factor = params.repetition_penalty;
-            *logit = if *logit > 0.0 { *logit / factor } else { *logit * factor };
-        }
-        if times > 0.0 {
-            *logit -= params.presence_penalty + params.frequency_penalty * times;
-        }
-    }
-    out
-}
-
-fn penalties() -> [SamplingParams; 5] {
-    let none = SamplingParams::greedy();
-    [
-        SamplingParams { repetition_penalty: 1.5, ..none.clone() },
-        SamplingParams { repetition_penalty: 0.8, ..none.clone() },
-        SamplingParams { presence_penalty: 1.5, ..none.clone() },
-        SamplingParams { frequency_penalty: 0.375, ..none.clone() },
-        SamplingParams { repetition_penalty: 1.25, presence_penalty: 0.5, frequency_penalty: -0.125, ..none },
-    ]
-}
-
-/// Greedy tokens over the same logits each time, going on after `generated`.
-fn penalised_stream(case: &Case, count: u32) -> Vec<TokenId> {
-    let mut slots = slots(std::slice::from_ref(case));
-    let logits = Array::from_slice(&case.logits, &[1, case.logits.len() as i32]).unwrap();
-    let mut step = |position| {
-        let rows = [SampleRow { slot: SlotId(0), position, mask: None }];
-        tokens(sample(&logits, &rows, &mut slots).unwrap())[0].id
-    };
-    (0..count).map(&mut step).collect()
-}
-
-#[test]
-fn c086u_penalties_count_prompt_and_output_once_and_survive_a_replay() {
-    const COUNT: usize = 30;
-    let logits = noise(40, 3);
-    let prompt = vec![best(&logits), 1, 1, 1, 2];
-    for params in penalties() {
-        let mut wanted = Vec::new();
-        for _ in 0..COUNT {
-            wanted.push(best(&penalised(&logits, &params, &prompt, &wanted)));
-        }
-        for done in [0, 1, 13] {
-            let generated = wanted[..done].to_vec();
-            let history = Some(History { prompt: prompt.clone(), generated, mu: None });
-            let case = Case { history, ..Case::new(&logits, params.clone()) };
-            assert_eq!(penalised_stream(&case, (COUNT - done) as u32), wanted[done..], "{done}, {params:?}");
-        }
-    }
-}
-
-#[test]
-fn c083_c085u_penalties_are_off_by_default() {
-    let logits = noise(40, 3);
-    let first = best(&logits);
-    let plain = SamplingParams::greedy();
-    assert!(!plain.has_penalties());
-    let history = Some(History { prompt: vec![first; 9], generated: vec![first; 9], mu: None });
-    let case = Case { history, ..Case::new(&logits, plain) };
-    assert_eq!(penalised_stream(&case, 20), vec![first; 20]);
 }
 
 #[test]

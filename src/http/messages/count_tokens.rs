@@ -3,11 +3,10 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
+use super::asked::Asked;
 use super::error::shaped;
 use super::request;
-use crate::http::as_chat;
 use crate::http::error::ApiError;
-use crate::http::request_body::read_object;
 use crate::http::state::AppState;
 use crate::http::tenants::Caller;
 use crate::http::tokenize::encode_conversation;
@@ -29,11 +28,7 @@ async fn count(
     state: &AppState,
     caller: Result<Caller, ApiError>,
 ) -> Result<HttpResponse, ApiError> {
-    let Caller(tenant) = caller?;
-    let fields = read_object(request, payload, state.body_limit).await?;
-    let served = state.served()?;
-    let fields = request::prompt(fields)?;
-    let request = as_chat::read(fields, request::NAMES, &served.card, &tenant)?;
-    let tokens = encode_conversation(served, request.conversation).await?;
+    let asked = Asked::read(request, payload, state, caller, request::prompt).await?;
+    let tokens = encode_conversation(asked.served, asked.chat.conversation).await?;
     Ok(HttpResponse::Ok().json(json!({"input_tokens": tokens.len()})))
 }

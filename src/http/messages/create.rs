@@ -3,15 +3,14 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::answer::MessageAnswer;
+use super::asked::Asked;
 use super::error::shaped;
 use super::request;
-use crate::http::as_chat;
 use crate::http::chat;
 use crate::http::chat_request::ChatRequest;
 use crate::http::error::ApiError;
 use crate::http::generate::{self, random_id};
 use crate::http::narrate;
-use crate::http::request_body::read_object;
 use crate::http::state::AppState;
 use crate::http::tenants::Caller;
 use crate::http::tokenize::encode_conversation;
@@ -33,12 +32,9 @@ async fn answer(
     state: &AppState,
     caller: Result<Caller, ApiError>,
 ) -> Result<HttpResponse, ApiError> {
-    let Caller(tenant) = caller?;
-    let fields = read_object(request, payload, state.body_limit).await?;
-    let served = state.served()?;
-    let fields = request::message(fields)?;
-    let ChatRequest { conversation, toolbox, reasoning, mut generation } =
-        as_chat::read(fields, request::NAMES, &served.card, &tenant)?;
+    let Asked { tenant, served, chat: asked } =
+        Asked::read(request, payload, state, caller, request::message).await?;
+    let ChatRequest { conversation, toolbox, reasoning, mut generation } = asked;
     tenant.sign(&mut generation.admission);
     let continued = conversation.continued();
     let prompt = encode_conversation(served, conversation).await?;

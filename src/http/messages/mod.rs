@@ -3,6 +3,7 @@
 //! A request becomes a chat request ([`super::as_chat`]); what is Anthropic's own is the shape of answers and errors.
 
 mod answer;
+mod asked;
 mod conversation;
 mod count_tokens;
 mod create;

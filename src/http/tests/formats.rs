@@ -197,6 +197,19 @@ async fn a_document_that_is_cut_says_length() {
 }
 
 #[actix::test]
+async fn c040_no_part_of_a_stop_string_inside_a_document_leaves() {
+    let server = TestServer::start(|sequence| says(sequence, "{\"a\": \"brown fox\"}"));
+    let extra = json!({"response_format": {"type": "json_object"}, "stop": ["own fox"], "stream": true});
+    let events = server.post("/v1/completions", &completion(&extra)).await.events();
+    let choices = || events.iter().flat_map(|event| event["choices"].as_array().unwrap());
+    let text: String = choices().filter_map(|choice| choice["text"].as_str()).collect();
+    assert_eq!(text, "{\"a\": \"br");
+    let reasons: Vec<&Value> =
+        choices().map(|c| &c["finish_reason"]).filter(|reason| !reason.is_null()).collect();
+    assert_eq!(reasons, ["length"], "a part of a document is none");
+}
+
+#[actix::test]
 async fn the_end_may_come_where_the_document_is_complete_only() {
     let mut server = TestServer::start(|sequence| says(sequence, "ab"));
     let reply = server.post("/v1/completions", &completion(&json!({"guided_regex": "[a-z]{2,}"}))).await;

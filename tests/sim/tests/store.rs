@@ -16,6 +16,23 @@ fn ask(world: &mut World, id: u64, prompt: &[TokenId]) -> u32 {
     world.cached(id)
 }
 
+/// The first prompt was computed, and its blocks are in the store.
+fn flushed() -> World {
+    let mut world = world(32);
+    ask(&mut world, 1, &prompt(1, 40));
+    world.flush();
+    world
+}
+
+/// After a restart the second sequence has the same prompt; the step that loads its blocks is in flight.
+fn loading() -> World {
+    let mut world = flushed();
+    world.restart(Config::default());
+    world.arrive(NewSequence { prompt: prompt(1, 40), ..sequence(2, 1, 4) });
+    assert!(world.submit());
+    world
+}
+
 #[test]
 fn what_was_evicted_comes_back() {
     let mut world = world(32);
@@ -53,9 +70,7 @@ fn the_store_forgets_what_was_used_least_recently() {
 
 #[test]
 fn a_restart_finds_what_was_flushed() {
-    let mut world = world(32);
-    ask(&mut world, 1, &prompt(1, 40));
-    world.flush();
+    let mut world = flushed();
     world.restart(Config::default());
     assert_eq!(ask(&mut world, 2, &prompt(1, 40)), 36);
     world.restart(Config { cache_key: 1, ..Config::default() });
@@ -76,12 +91,7 @@ fn a_flush_leaves_the_most_recent_to_a_small_store() {
 
 #[test]
 fn what_failed_to_load_is_not_asked_for_again() {
-    let mut world = world(32);
-    ask(&mut world, 1, &prompt(1, 40));
-    world.flush();
-    world.restart(Config::default());
-    world.arrive(NewSequence { prompt: prompt(1, 40), ..sequence(2, 1, 4) });
-    assert!(world.submit());
+    let mut world = loading();
     let step = world.gpu.in_flight[0].step;
     world.gpu.lose_all();
     world.apply(Event::StepFailed { step, fault: Fault::Step { step, message: "damaged".into() } });
@@ -94,12 +104,7 @@ fn what_failed_to_load_is_not_asked_for_again() {
 
 #[test]
 fn a_cancelled_load_leaves_its_blocks_as_cache() {
-    let mut world = world(32);
-    ask(&mut world, 1, &prompt(1, 40));
-    world.flush();
-    world.restart(Config::default());
-    world.arrive(NewSequence { prompt: prompt(1, 40), ..sequence(2, 1, 4) });
-    assert!(world.submit());
+    let mut world = loading();
     world.apply(Event::Cancelled(SequenceId(2)));
     world.run();
     assert_eq!(ask(&mut world, 3, &prompt(1, 40)), 36);

@@ -38,13 +38,11 @@ pub(crate) struct Harmony {
 enum State {
     /// In a message's header, of which this is the text.
     Header(String),
-    /// Between two messages.
+    /// Between two messages, or behind the arguments of a call.
     Between,
     Text,
     /// In the arguments of a call.
     Call(Call),
-    /// After the arguments of a call.
-    CallDone,
 }
 
 #[derive(Debug)]
@@ -68,7 +66,6 @@ impl Harmony {
             State::Between => self.between(symbol, sink),
             State::Text => self.text(symbol, sink),
             State::Call(_) => self.call(symbol, sink, queue),
-            State::CallDone => self.call_done(symbol, sink),
         }
     }
 
@@ -85,7 +82,7 @@ impl Harmony {
                 Ending::Complete
             }
             State::Header(_) | State::Call(_) => Ending::InCallHead { text: spell(&self.held) },
-            State::Between | State::CallDone => Ending::Complete,
+            State::Between => Ending::Complete,
             State::Text => {
                 sink.text(&released);
                 match sink.section {
@@ -216,22 +213,7 @@ impl Harmony {
         sink.arguments(&raw);
         if done {
             sink.finish_call();
-            self.state = State::CallDone;
-        }
-    }
-
-    fn call_done(&mut self, symbol: Symbol, sink: &mut Sink) {
-        let mut released = String::new();
-        let found = self.matcher.feed(symbol, MESSAGE_ENDS, &sink.strict, &mut released);
-        if released.contains(|character| !is_space(character)) {
-            sink.section = Section::Content;
-            sink.text(&released);
-            self.state = State::Text;
-        }
-        match found {
-            Some(START) => self.begin_header(symbol_of(START, symbol)),
-            Some(_) => self.state = State::Between,
-            None => {}
+            self.state = State::Between;
         }
     }
 }

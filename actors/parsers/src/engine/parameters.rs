@@ -77,6 +77,8 @@ impl Elements {
         };
         if begin == syntax.call.begin.trim() {
             elements.begin_call();
+        } else if begin == body.name.begin.trim() {
+            elements.go(State::Name);
         }
         elements
     }

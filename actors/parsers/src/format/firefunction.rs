@@ -1,14 +1,5 @@
 //! `functools` and a JSON list: Firefunction 2.
 
-use crate::syntax::{CallBody, CallSyntax, JsonName, JsonObject, List, Wrap};
+use crate::syntax::{CallSyntax, Wrap};
 
-pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
-    Wrap::new("functools", ""),
-    Wrap::NONE,
-    ", ",
-    CallBody::JsonObject(JsonObject {
-        name: JsonName::Under { name_key: "name", arguments_key: "arguments" },
-        id_key: None,
-        list: List::Brackets,
-    }),
-);
+pub(super) const SYNTAX: CallSyntax = CallSyntax::listed(Wrap::new("functools", ""));

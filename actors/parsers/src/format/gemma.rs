@@ -10,6 +10,9 @@ pub(super) const GEMMA4: CallSyntax = CallSyntax::new(
     CallBody::Braced { quote: "<|\"|>" },
 );
 
+/// Begins what a tool says.
+pub(super) const GEMMA4_ENDS: &[&str] = &["<|tool_response>"];
+
 /// FunctionGemma.
 pub(super) const FUNCTION_GEMMA: CallSyntax = CallSyntax::new(
     Wrap::NONE,
@@ -17,6 +20,9 @@ pub(super) const FUNCTION_GEMMA: CallSyntax = CallSyntax::new(
     "",
     CallBody::Braced { quote: "<escape>" },
 );
+
+/// Begins what a tool says.
+pub(super) const FUNCTION_GEMMA_ENDS: &[&str] = &["<start_function_response>"];
 
 /// Gemma 3 has no tokens for calls; prompts ask it for a block like this.
 pub(super) const TOOL_CODE: CallSyntax = CallSyntax::new(

@@ -8,3 +8,6 @@ pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
     "",
     CallBody::Channels,
 );
+
+/// End a call and a whole answer.
+pub(super) const ENDS: &[&str] = &["<|return|>", "<|call|>"];

@@ -1,26 +1,17 @@
-use crate::candidates::{Weighed, total};
+use crate::candidates::{Weighed, mean, total};
 use crate::mass::{Ranked, least_kept};
 
 /// Keeps the smallest set of tokens whose surprise is nearest to what is expected and whose mass reaches the share `p`;
-/// one keeps all. (Meister et al. 2023, "Locally Typical Sampling".)
-pub(crate) fn typical_p(candidates: &mut Vec<Weighed>, p: f32) {
+/// one keeps all. (Meister et al. 2023, "Locally Typical Sampling".) `ranked` is room to work in.
+pub(crate) fn typical_p(candidates: &mut Vec<Weighed>, p: f32, ranked: &mut Vec<Ranked>) {
     if p >= 1.0 {
         return;
     }
     let total = total(candidates);
-    // In nats. A weight of zero surprises without end, and so ranks last.
-    let surprise = |candidate: &Weighed| total.ln() - f64::from(candidate.weight).ln();
-    let expected: f64 = candidates
-        .iter()
-        .filter(|candidate| candidate.weight > 0.0)
-        .map(|candidate| f64::from(candidate.weight) / total * surprise(candidate))
-        .sum();
-    let rank = |candidate: &Weighed| Ranked {
-        key: -(surprise(candidate) - expected).abs() as f32,
-        mass: candidate.weight,
-    };
-    let mut ranked: Vec<Ranked> = candidates.iter().map(rank).collect();
-    if let Some(least) = least_kept(&mut ranked, f64::from(p) * total) {
-        candidates.retain(|candidate| rank(candidate).key >= least);
+    // A surprise is the logarithm of the sum of e^logit, less the logit. The expected one has the mean for its logit.
+    let mean = mean(candidates, total);
+    let key = |candidate: &Weighed| -(f64::from(candidate.logit) - mean).abs() as f32;
+    if let Some(least) = least_kept(candidates, key, f64::from(p) * total, ranked) {
+        candidates.retain(|candidate| key(candidate) >= least);
     }
 }
