@@ -12,7 +12,7 @@ SECONDS ?= 60
 # Tests that start Python start this one, with .deps/test/python in its path.
 export PYTHON
 
-.PHONY: help serve build test fuzz sim lint fmt bench bench-peers bench-tenants dist deps models test-deps lint-deps dist-deps deps-cuda
+.PHONY: help serve build test fuzz sim lint fmt bench bench-http bench-peers bench-tenants dist deps models test-deps lint-deps dist-deps deps-cuda
 .DEFAULT_GOAL := help
 
 help: ## print this list
@@ -44,6 +44,9 @@ fmt: ## format the code
 
 bench: build models ## start a server, measure it, stop it (ARGS= flags of `troupe bench`)
 	$(PYTHON) scripts/with-server $(MODEL) target/release/troupe bench --url URL $(ARGS)
+
+bench-http: build models ## measure what the HTTP surface costs on a real server (ARGS= flags of the script)
+	$(PYTHON) scripts/bench-http --model $(MODEL) $(ARGS)
 
 bench-peers: build models ## measure beside llama.cpp and mlx-lm, which it fetches and builds (ARGS=--quick: one round)
 	$(PYTHON) scripts/bench-peers --model $(MODEL) $(ARGS)

@@ -1,7 +1,8 @@
 //! Where a step's time goes on the CPU: `cargo bench -p troupe-gpu --bench step [-- PATH]`, by default of the model that
 //! `make models` fetches. For each kind of step the time of one, and the share of each kernel; what is left over is
 //! MLX's own operations, the way from one node to the next, and waiting. Then what prompt tokens add to the steps of eight
-//! streams, which is what the scheduler paces prompts by.
+//! streams, which is what the scheduler paces prompts by. `-- 8x128` measures the decoding of eight streams at a context of
+//! 128 alone, and so for others.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -25,6 +26,11 @@ fn main() {
     }
     let mut driver = Driver::load(&request);
     println!("{}, {} threads", request.path, mlx_sys::cpu_threads());
+    let shapes: Vec<_> = std::env::args().filter_map(|argument| shape(&argument)).collect();
+    if !shapes.is_empty() {
+        shapes.into_iter().for_each(|(streams, context)| decode(&mut driver, streams, context));
+        return;
+    }
     for context in [128, 1024, 4096] {
         decode(&mut driver, 1, context);
     }
@@ -37,6 +43,12 @@ fn main() {
         }
         mixed(&mut driver, 0, context, CHUNK);
     }
+}
+
+/// Streams and context, written with an `x` between.
+fn shape(argument: &str) -> Option<(usize, usize)> {
+    let (streams, context) = argument.split_once('x')?;
+    Some((streams.parse().ok()?, context.parse().ok()?))
 }
 
 fn prompt(length: usize, seed: usize) -> Vec<u32> {

@@ -1,7 +1,5 @@
 //! From a session's outputs to an answer: whole or streamed, the same text either way.
 
-use std::time::Duration;
-
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use serde_json::{Value, json};
@@ -14,10 +12,6 @@ use super::error::ApiError;
 use super::params::Delivery;
 use super::rate_headers;
 use super::sse::EventStream;
-
-/// How long a stream's first output is waited for before its headers go out. A rejection comes at once and still
-/// gets its own status; a long queue or prefill does not keep the client without a word.
-pub(super) const HEADERS_AFTER: Duration = Duration::from_secs(1);
 
 /// What one API makes of outputs.
 pub(super) trait Shape {
@@ -274,9 +268,7 @@ async fn respond_stream<S: Shape + Unpin + 'static>(
     shape: S,
     include_usage: bool,
 ) -> Result<HttpResponse, ApiError> {
-    let mut rates = RateStatuses::default();
-    let first = first_output(&mut running.outputs, &mut rates);
-    let first = tokio::time::timeout(HEADERS_AFTER, first).await.ok().transpose()?;
+    let Opening { rates, first } = opening(&mut running).await?;
     let mut response = stream_head().streaming(EventStream::new(running, first, shape, include_usage));
     rate_headers::insert(response.headers_mut(), &rates);
     Ok(response)
@@ -291,30 +283,35 @@ pub(super) fn stream_head() -> HttpResponseBuilder {
     head
 }
 
-/// The first that a client gets to see. On the way there, `rates` become what the choices that were taken leave.
+/// What is known when a stream's headers go out.
+pub(super) struct Opening {
+    /// What the choices that were taken leave.
+    pub(super) rates: RateStatuses,
+    /// What one of them said before all were taken.
+    pub(super) first: Option<Output>,
+}
+
+/// Waits until every choice of a stream is taken, or one speaks. The scheduler takes or rejects at once, so the headers
+/// wait for no queue and no prefill, and a rejection still has its own status; what fails later is an event.
 ///
 /// # Errors
-/// A rejection or a fault.
-pub(super) async fn first_output(
-    outputs: &mut Receiver<Output>,
-    rates: &mut RateStatuses,
-) -> Result<Output, ApiError> {
-    loop {
-        let Some(Output { choice, part }) = outputs.recv().await else {
+/// A rejection, or a fault before that.
+pub(super) async fn opening(running: &mut Running) -> Result<Opening, ApiError> {
+    let mut rates = RateStatuses::default();
+    for _ in 0..running.choices {
+        let Some(output) = running.outputs.recv().await else {
             return Err(ApiError::internal("a session ended without a word"));
         };
-        let part = match part {
-            Part::Accepted(left) => {
-                *rates = rates.least(left);
-                continue;
-            }
-            said @ (Part::Text(_) | Part::Reasoning(_) | Part::Call(_)) => said,
+        match output.part {
+            Part::Accepted(left) => rates = rates.least(left),
             Part::End(End::Rejected(reason)) => return Err(reason.into()),
             Part::End(End::Failed(fault)) => return Err(fault.into()),
-            Part::End(end @ End::Finished { .. }) => Part::End(end),
-        };
-        return Ok(Output { choice, part });
+            Part::Text(_) | Part::Reasoning(_) | Part::Call(_) | Part::End(End::Finished { .. }) => {
+                return Ok(Opening { rates, first: Some(output) });
+            }
+        }
     }
+    Ok(Opening { rates, first: None })
 }
 
 /// How a choice ended, if as it should.

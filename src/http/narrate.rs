@@ -12,11 +12,11 @@ use actix_web::HttpResponse;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use troupe_actors::session::{CallPart, End, FinishReason, Output, Part, Piece};
 use troupe_protocol::{RateStatuses, Usage};
 
-use super::answer::{HEADERS_AFTER, Running, first_output, stream_head};
+use super::answer::{Opening, Running, opening, stream_head};
 use super::error::ApiError;
 use super::params::Delivery;
 use super::rate_headers;
@@ -179,9 +179,7 @@ async fn respond_stream(
     mut running: Running,
     mut narrator: impl Narrator + 'static,
 ) -> Result<HttpResponse, ApiError> {
-    let mut rates = RateStatuses::default();
-    let first = first_output(&mut running.outputs, &mut rates);
-    let first = timeout(HEADERS_AFTER, first).await.ok().transpose()?;
+    let Opening { rates, first } = opening(&mut running).await?;
     let ready = narrator.open().await.iter().map(Event::to_bytes).collect();
     let mut telling = Telling { running, narrator, ready, is_over: false };
     if let Some(output) = first {

@@ -2,15 +2,19 @@
 
 use crate::support::root;
 
-#[path = "../fuzz/checks.rs"]
+#[path = "../fuzz/checks/mod.rs"]
 mod checks;
 
-/// Mutations of each seed.
-const ROUNDS: u64 = 4000;
+use checks::{bodies, calls, events, grammars, templates};
+
+/// Mutations of each target's seeds, in all.
+const ROUNDS: usize = 12_000;
+/// The same where each takes milliseconds.
+const FEW_ROUNDS: usize = 2000;
 /// The most changes that are laid upon each other.
 const MAX_CHANGES: u64 = 6;
 
-/// Bytes that mean something to JSON, to Jinja, or to a stream of events.
+/// Bytes that mean something to JSON, to Jinja, to a grammar, to a call of a tool, or to a stream of events.
 const WORDS: [&[u8]; 24] = [
     b"{",
     b"}",
@@ -75,41 +79,50 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Feeds `check` with the seeds of one target and with mutations of them.
-fn feed(target: &str, check: fn(&[u8])) {
+/// Feeds `check` with the seeds of one target and with so many mutations of them.
+fn feed(target: &str, rounds: usize, check: fn(&[u8])) {
     let mut seeds: Vec<_> = std::fs::read_dir(root().join("tests/fuzz/seeds").join(target))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     seeds.sort();
     assert!(!seeds.is_empty());
+    let each = rounds / seeds.len();
     for path in seeds {
         let seed = std::fs::read(&path).unwrap();
         check(&seed);
-        for round in 0..ROUNDS {
+        for round in 0..each {
             let mut bytes = seed.clone();
-            mutate(&mut bytes, &mut Random(round));
+            mutate(&mut bytes, &mut Random(round as u64));
             check(&bytes);
         }
     }
 }
 
 #[test]
-fn chat_bodies_are_taken_or_refused() {
-    feed("chat", checks::chat);
+fn bodies_are_taken_or_refused() {
+    feed("chat", ROUNDS, bodies::chat);
+    feed("completions", ROUNDS, bodies::completions);
+    feed("messages", ROUNDS, bodies::messages);
+    feed("responses", ROUNDS, bodies::responses);
 }
 
 #[test]
-fn completion_bodies_are_taken_or_refused() {
-    feed("completions", checks::completions);
+fn calls_are_the_same_in_any_pieces() {
+    feed("calls", ROUNDS, calls::calls);
+}
+
+#[test]
+fn grammars_are_refused_or_say_what_was_asked_for() {
+    feed("grammars", FEW_ROUNDS, grammars::grammars);
 }
 
 #[test]
 fn templates_end() {
-    feed("templates", checks::templates);
+    feed("templates", ROUNDS, templates::templates);
 }
 
 #[test]
 fn events_are_the_same_in_any_pieces() {
-    feed("events", checks::events);
+    feed("events", ROUNDS, events::events);
 }

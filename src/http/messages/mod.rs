@@ -17,9 +17,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::error::ApiError;
 
-pub(super) use request::{RESERVED, UNIMPLEMENTED};
 #[cfg(test)]
-pub(super) use request::{message, prompt};
+pub(super) use request::prompt;
+pub(super) use request::{NAMES, RESERVED, UNIMPLEMENTED, message};
 
 /// Registers the endpoints.
 pub(super) fn configure(config: &mut web::ServiceConfig) {

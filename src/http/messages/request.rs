@@ -11,7 +11,7 @@ use crate::http::fields::{Fields, Unimplemented, wrong_type};
 const REASONING_BUDGET: &str = "thinking_token_budget";
 
 /// How chat's parameters are spelled here.
-pub(super) const NAMES: &Names = &[
+pub(in crate::http) const NAMES: &Names = &[
     ("stop", "stop_sequences"),
     ("user", "metadata.user_id"),
     ("response_format", "output_config.format"),

@@ -26,6 +26,7 @@ use super::state::AppState;
 use super::tenants::Tenant;
 use super::{get, method_not_allowed, post, read};
 
+pub(super) use prompt::read_alone;
 #[cfg(test)]
 pub(super) use request::read as read_request;
 pub(super) use request::{RESERVED, UNIMPLEMENTED};

@@ -1,6 +1,7 @@
 //! From a request to a prompt: the conversation that it goes on from, its items, and what is left out to make it fit.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use troupe_actors::model_card::ModelCard;
 use troupe_actors::response_store::{Conversation as Kept, FindItem, Key, MAX_CHAIN, Recall};
 use troupe_protocol::TokenId;
 
@@ -11,6 +12,7 @@ use crate::http::as_chat;
 use crate::http::chat;
 use crate::http::chat_request::{ChatRequest, Conversation};
 use crate::http::error::{ApiError, echo};
+use crate::http::fields::Fields;
 use crate::http::params::Generation;
 use crate::http::state::{AppState, Served};
 use crate::http::tenants::Tenant;
@@ -42,15 +44,7 @@ pub(super) async fn prepare(
             messages.add("previous_response_id", items::read("previous_response_id", &item)?)?;
         }
     }
-    let mut input = std::mem::take(&mut request.input);
-    if input.len() > MAX_ITEMS {
-        return Err(ApiError::invalid("input", format!("{} items are more than {MAX_ITEMS}", input.len())));
-    }
-    let references = input.iter().filter(|item| is_reference(item)).count();
-    if references > MAX_REFERENCES {
-        let reason = format!("{references} items of type item_reference are more than {MAX_REFERENCES}");
-        return Err(ApiError::invalid("input", reason));
-    }
+    let mut input = take_input(request)?;
     for (index, item) in input.iter_mut().enumerate() {
         let param = format!("input[{index}]");
         if is_reference(item) {
@@ -58,10 +52,9 @@ pub(super) async fn prepare(
         }
         messages.add(&param, items::read(&param, item)?)?;
     }
-    let mut chat = std::mem::take(&mut request.chat);
-    chat.insert("messages".to_owned(), messages.finish().into());
+    let chat = std::mem::take(&mut request.chat);
     let ChatRequest { conversation, toolbox, reasoning, mut generation } =
-        as_chat::read(chat, request::NAMES, &served.card, tenant)?;
+        read_chat(chat, messages, &served.card, tenant)?;
     tenant.sign(&mut generation.admission);
     let tokens = match request.truncation {
         Truncation::Disabled => encode_conversation(served, conversation).await,
@@ -71,6 +64,48 @@ pub(super) async fn prepare(
     generation.reading = chat::reading(&served.card, toolbox, reasoning.budget, &tokens, None)?;
     let input = input.into_iter().map(items::to_keep).collect();
     Ok(Prompt { tokens, generation, input })
+}
+
+/// Reads a request that needs nothing from the store.
+///
+/// # Errors
+/// The first field that is wrong, by name.
+pub(in crate::http) fn read_alone(
+    fields: Fields,
+    card: &ModelCard,
+    tenant: &Tenant,
+) -> Result<ChatRequest, ApiError> {
+    let mut request = request::read(fields)?;
+    let mut messages = Messages::new(request.instructions.take());
+    for (index, item) in take_input(&mut request)?.iter().enumerate() {
+        let param = format!("input[{index}]");
+        messages.add(&param, items::read(&param, item)?)?;
+    }
+    read_chat(request.chat, messages, card, tenant)
+}
+
+/// The request's own items, within the limits of their number.
+fn take_input(request: &mut ResponseRequest) -> Result<Vec<Value>, ApiError> {
+    let input = std::mem::take(&mut request.input);
+    if input.len() > MAX_ITEMS {
+        return Err(ApiError::invalid("input", format!("{} items are more than {MAX_ITEMS}", input.len())));
+    }
+    let references = input.iter().filter(|item| is_reference(item)).count();
+    if references > MAX_REFERENCES {
+        let reason = format!("{references} items of type item_reference are more than {MAX_REFERENCES}");
+        return Err(ApiError::invalid("input", reason));
+    }
+    Ok(input)
+}
+
+fn read_chat(
+    mut chat: Map<String, Value>,
+    messages: Messages,
+    card: &ModelCard,
+    tenant: &Tenant,
+) -> Result<ChatRequest, ApiError> {
+    chat.insert("messages".to_owned(), messages.finish().into());
+    as_chat::read(chat, request::NAMES, card, tenant)
 }
 
 /// Items of the conversation up to a response.

@@ -7,11 +7,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use troupe_actors::testing::{Seen, says, token};
+use troupe_protocol::{RateStatuses, SequenceEvent};
 
 use super::client::{Script, TestServer, post};
 
 /// Prefills for ever.
-const SILENT: Script = |_| Vec::new();
+const SILENT: Script = |_| vec![SequenceEvent::Accepted(RateStatuses::default())];
+/// Does not say whether it takes what it is asked.
+const UNDECIDED: Script = |_| Vec::new();
 /// Says a little, then nothing more.
 const STALLS: Script = |_| vec![token(b'x'.into()); 5];
 /// Has more to say than sockets and buffers hold.
@@ -54,7 +57,8 @@ async fn c113_c268_a_client_that_leaves_is_noticed_while_nothing_is_written() {
         for (name, script, extra, reads) in [
             ("whole answer, long prefill", SILENT, json!({}), false),
             ("whole answer, decoding", STALLS, json!({}), false),
-            ("stream, long prefill", SILENT, json!({"stream": true}), false),
+            ("stream, not yet taken", UNDECIDED, json!({"stream": true}), false),
+            ("stream, long prefill", SILENT, json!({"stream": true}), true),
             ("stream, between frames", STALLS, json!({"stream": true}), true),
             ("several choices", SILENT, json!({"n": 3}), false),
         ] {

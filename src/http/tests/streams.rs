@@ -1,11 +1,12 @@
 //! Streams: their framing, and that they say what the whole answer says.
 
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
 use troupe_protocol::{
     Fault, NewSequence, RateStatuses, RejectReason, SampledToken, SequenceEvent, StepId, TokenLogprobs,
 };
 
-use super::client::{Reply, TestServer};
+use super::client::{Reply, TestServer, post};
 use troupe_actors::testing::{says, token};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -125,24 +126,53 @@ async fn what_no_longer_fits_is_told_as_the_servers_fault() {
     }
     let message = "the engine came back with a context of 64 tokens, too small for the prompt of 9 and max_tokens of 100 \
                    that it had taken: the server's fault, not the request's";
-    // Before anything was said, and after.
-    let scripts: [super::client::Script; 2] = [
-        |_| vec![SequenceEvent::Accepted(RateStatuses::default()), fault()],
-        |_| vec![token(b'a'.into()), fault()],
+    // Before it was taken, before anything was said, and after.
+    let scripts: [(super::client::Script, bool); 3] = [
+        (|_| vec![fault()], false),
+        (|_| vec![SequenceEvent::Accepted(RateStatuses::default()), fault()], true),
+        (|_| vec![token(b'a'.into()), fault()], true),
     ];
-    for (script, said) in scripts.into_iter().zip([false, true]) {
+    for (script, is_open) in scripts {
         let server = TestServer::start(script);
         let whole = server.post(CHAT, &chat(&json!({}))).await;
         let expected = json!({"message": message, "type": "server_error", "param": null, "code": null});
         assert_eq!((whole.status, &whole.json()["error"]), (500, &expected));
         let stream = server.post(CHAT, &chat(&json!({"stream": true}))).await;
-        if said {
+        if is_open {
             assert_eq!((stream.status, &stream.events().last().unwrap()["error"]), (200, &expected));
         } else {
             assert_eq!((stream.status, &stream.json()["error"]), (500, &expected));
         }
         server.stop().await;
     }
+}
+
+/// Takes sequences of an even seed and has no room for others.
+fn takes_the_even(sequence: &NewSequence) -> Vec<SequenceEvent> {
+    vec![match sequence.sampling.seed % 2 {
+        0 => SequenceEvent::Accepted(RateStatuses::default()),
+        _ => SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 }),
+    }]
+}
+
+#[actix_web::test]
+async fn a_stream_opens_when_all_its_choices_are_taken_and_a_rejection_of_the_last_is_still_a_429() {
+    let mut server = TestServer::start(takes_the_even);
+    let refused = server.post(CHAT, &chat(&json!({"stream": true, "n": 2, "seed": 0}))).await;
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (429, &json!("queue_full")));
+    server.cancelled().await;
+
+    // The one that is taken says nothing: head and role come all the same.
+    let body = chat(&json!({"stream": true, "seed": 0})).to_string();
+    let mut stream = server.send(&post(CHAT, body.as_bytes())).await;
+    let mut bytes = Vec::new();
+    while !bytes.windows(11).any(|window| window == b"\"assistant\"") {
+        assert!(stream.read_buf(&mut bytes).await.unwrap() > 0, "{}", String::from_utf8_lossy(&bytes));
+    }
+    assert!(bytes.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&bytes));
+    drop(stream);
+    server.cancelled().await;
+    server.stop().await;
 }
 
 #[actix_web::test]

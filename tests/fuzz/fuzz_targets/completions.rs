@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../checks.rs"]
+#[path = "../checks/bodies.rs"]
 #[allow(dead_code)]
 mod checks;
 

@@ -1,7 +1,6 @@
 #![no_main]
 
-#[path = "../checks.rs"]
-#[allow(dead_code)]
+#[path = "../checks/events.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::events(bytes));
