@@ -4,7 +4,10 @@
 use thiserror::Error;
 use troupe_model_files::SpecialTokens;
 use troupe_parsers::{Format, Reasoning, Setup, Start, Tool};
+use troupe_protocol::TokenId;
 
+use crate::call_grammar::{self, CallGrammarError};
+use crate::session::CallLimit;
 use crate::tokenizer::Tokenizer;
 
 /// What to look for in a model's answers.
@@ -14,8 +17,8 @@ pub struct OutputSyntax {
     pub format: Option<Format>,
     /// The tags around reasoning; `None` if there is none, or the format marks it itself.
     pub reasoning: Option<Reasoning>,
-    /// The control tokens of the vocabulary that mean something to these two.
-    control: Vec<String>,
+    /// The control tokens of the vocabulary that mean something to these two, with their spellings.
+    control: Vec<(String, TokenId)>,
 }
 
 /// A name that no format has.
@@ -59,12 +62,16 @@ impl OutputSyntax {
 
     /// What a model with this vocabulary writes.
     pub fn new(format: Option<Format>, reasoning: Option<Reasoning>, tokenizer: &Tokenizer) -> Self {
-        let mut control = tokenizer.template_tokens(&SpecialTokens::default()).control;
-        control.retain(|spelling| {
+        let control = tokenizer.template_tokens(&SpecialTokens::default()).control.into_iter();
+        let control = control.filter(|spelling| {
             format.is_some_and(|format| format.reads(spelling))
                 || reasoning.is_some_and(|tags| tags.reads(spelling))
         });
-        Self { format, reasoning, control }
+        let control = control.filter_map(|spelling| {
+            let token = tokenizer.token_id(&spelling)?;
+            Some((spelling, token))
+        });
+        Self { format, reasoning, control: control.collect() }
     }
 
     /// The names that configuration knows both by.
@@ -93,8 +100,19 @@ impl OutputSyntax {
             format.is_some_and(|format| format.reads(spelling))
                 || self.reasoning.is_some_and(|tags| tags.reads(spelling))
         };
-        let control = self.control.iter().filter(means_something).cloned().collect();
+        let control = self.control.iter().map(|(spelling, _)| spelling);
+        let control = control.filter(means_something).cloned().collect();
         Some(Setup { format, reasoning: self.reasoning, start, tools, control })
+    }
+
+    /// The grammar, as Lark text, of an answer that consists of calls of these tools, one at least.
+    ///
+    /// # Errors
+    /// No tools or no format, or more than a grammar may hold.
+    pub fn call_grammar(&self, tools: &[Tool], limit: CallLimit) -> Result<String, CallGrammarError> {
+        let format = self.format.ok_or(CallGrammarError::NoTools)?;
+        let calls = call_grammar::calls(&format.call_syntax(), tools, limit)?;
+        Ok(call_grammar::lark(&calls, &self.control))
     }
 
     /// Where an answer begins that follows a prompt with this end. `continued` is the text of the assistant's message

@@ -39,7 +39,7 @@ pub fn byte_tokenizer() -> Result<Tokenizer, TokenizerError> {
 }
 
 /// The same, with further special tokens, counted from [`VOCAB_SIZE`].
-fn byte_tokenizer_with(special: &[&str]) -> Result<Tokenizer, TokenizerError> {
+pub(crate) fn byte_tokenizer_with(special: &[&str]) -> Result<Tokenizer, TokenizerError> {
     let mut tokens: Vec<String> = (0..=u8::MAX).map(|byte| alphabet(byte).to_string()).collect();
     let mut token_types = vec![1; tokens.len()];
     tokens.extend(["<|end|>"].iter().chain(special).map(|&text| text.to_owned()));

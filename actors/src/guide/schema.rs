@@ -69,7 +69,7 @@ fn check_field(key: &str, value: &Value, references: &mut usize) -> Result<(), G
 }
 
 /// The schema with llguidance's options, as we set them.
-pub(super) fn compact(schema: &Value) -> Value {
+pub(crate) fn compact(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
             let mut fields = fields.clone();
