@@ -15,8 +15,9 @@ const OPTIONS: &str = "x-guidance";
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// White space between the parts of a document: as people and models write it, but not without end.
-const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,64}";
+/// White space between two parts of a document: a space, or a new line and its indentation. Where more is allowed, small
+/// models write little else.
+const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,32}";
 
 /// Checks a schema against the limits.
 ///
