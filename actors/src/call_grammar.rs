@@ -58,6 +58,8 @@ pub enum Term {
     Maybe(Box<Term>),
     /// One or more, with a text between them.
     Many(Box<Term>, String),
+    /// Any text. Where it holds one of these markers, the term beside it has to follow, and then text again.
+    Free(Vec<(String, Term)>),
 }
 
 /// An answer of calls of these tools, one at least, and nothing else.
@@ -71,12 +73,51 @@ pub fn calls(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Result<Te
     if tools.is_empty() {
         return Err(CallGrammarError::NoTools);
     }
-    let room = Room::new(MAX_GRAMMAR_BYTES);
-    let each = tools.iter().map(|tool| call(&room, syntax, tool)).collect::<Option<Vec<_>>>();
-    let each = Term::Any(each.ok_or(CallGrammarError::TooLarge { limit: MAX_GRAMMAR_BYTES })?);
+    let each = each(syntax, tools)?;
     if syntax.body == CallBody::Channels {
         return Ok(each);
     }
+    let calls = several(syntax, each, limit);
+    Ok(match syntax.bare {
+        Some(_) => calls,
+        None => all([text(syntax.section.begin), calls, text(syntax.section.end)]),
+    })
+}
+
+/// Any answer, in which calls are whole and of these tools from their marker on. None for formats whose calls may
+/// begin without a marker, or in which all is messages.
+///
+/// # Errors
+/// No tools, or more than a grammar may hold.
+pub fn free(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Result<Option<Term>, CallGrammarError> {
+    if tools.is_empty() {
+        return Err(CallGrammarError::NoTools);
+    }
+    if syntax.bare.is_some() || syntax.body == CallBody::Channels {
+        return Ok(None);
+    }
+    let each = each(syntax, tools)?;
+    let one = all([each.clone(), text(syntax.call.end)]);
+    let calls = all([several(syntax, each, limit), text(syntax.section.end)]);
+    // What is trimmed at the beginning of a marker is text before it.
+    let behind = |begin: &str, term: Term| {
+        let begin = begin.trim_start();
+        let marker = begin.trim_end();
+        (marker.to_owned(), all([text(&begin[marker.len()..]), term]))
+    };
+    let begun = [behind(syntax.section.begin, calls), behind(syntax.call.begin, one)];
+    Ok(Some(Term::Free(begun.into_iter().filter(|(marker, _)| !marker.is_empty()).collect())))
+}
+
+/// A call of one of the tools, without what stands around each.
+fn each(syntax: &CallSyntax, tools: &[Tool]) -> Result<Term, CallGrammarError> {
+    let room = Room::new(MAX_GRAMMAR_BYTES);
+    let each = tools.iter().map(|tool| call(&room, syntax, tool)).collect::<Option<Vec<_>>>();
+    Ok(Term::Any(each.ok_or(CallGrammarError::TooLarge { limit: MAX_GRAMMAR_BYTES })?))
+}
+
+/// All calls of an answer, without what stands around all.
+fn several(syntax: &CallSyntax, each: Term, limit: CallLimit) -> Term {
     let call = all([text(syntax.call.begin), each, text(syntax.call.end)]);
     let calls = match limit {
         CallLimit::One => call,
@@ -87,11 +128,7 @@ pub fn calls(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Result<Te
         CallBody::JsonObject(JsonObject { list: List::Brackets, .. })
             | CallBody::Pythonic(Pythonic { list: List::Brackets })
     );
-    let calls = if in_list { all([text("["), calls, text("]")]) } else { calls };
-    Ok(match syntax.bare {
-        Some(_) => calls,
-        None => all([text(syntax.section.begin), calls, text(syntax.section.end)]),
-    })
+    if in_list { all([text("["), calls, text("]")]) } else { calls }
 }
 
 /// None if there is no room for it.

@@ -115,6 +115,17 @@ impl OutputSyntax {
         Ok(call_grammar::lark(&calls, &self.control))
     }
 
+    /// The same of any answer, in which calls are whole and of these tools. None if no grammar tells where a call of the
+    /// format begins.
+    ///
+    /// # Errors
+    /// No tools or no format, or more than a grammar may hold.
+    pub fn free_grammar(&self, tools: &[Tool], limit: CallLimit) -> Result<Option<String>, CallGrammarError> {
+        let format = self.format.ok_or(CallGrammarError::NoTools)?;
+        let free = call_grammar::free(&format.call_syntax(), tools, limit)?;
+        Ok(free.map(|free| call_grammar::lark(&free, &self.control)))
+    }
+
     /// Where an answer begins that follows a prompt with this end. `continued` is the text of the assistant's message
     /// that it continues, if it does.
     pub fn start(&self, prompt_end: &str, continued: Option<&str>) -> Start {

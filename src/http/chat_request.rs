@@ -95,9 +95,7 @@ pub(super) fn read(
     let reasoning = reasoning::read(&mut fields, card, &mut conversation.variables)?;
     let mut generation = params::read(&mut fields, card, entropy)?;
     generation.sampling.logprobs = logprobs(&mut fields)?;
-    if let Some(calls) = toolbox.forced.take() {
-        generation.format = Some(response_format::beside_calls(calls, generation.format.as_ref())?);
-    }
+    generation.format = std::mem::take(&mut toolbox.hold).beside(generation.format)?;
     fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED, response_format::UNIMPLEMENTED].concat())?;
     Ok(ChatRequest { conversation, toolbox, reasoning, generation })
 }

@@ -7,9 +7,9 @@ use troupe_actors::session::CallLimit;
 
 use super::error::{ApiError, echo};
 use super::fields::{Fields, to_list, to_string, wrong_type};
-use super::response_format::Format;
+use super::response_format::{self, Format};
 
-mod forced;
+mod held;
 
 /// The most tools of one request.
 pub(super) const MAX_TOOLS: usize = 128;
@@ -27,8 +27,34 @@ pub(super) struct Toolbox {
     pub(super) callable: Vec<Tool>,
     /// How many calls the answer may hold.
     pub(super) calls: CallLimit,
-    /// What the answer is held to if it has to call.
-    pub(super) forced: Option<Format>,
+    /// What a grammar holds of the answer.
+    pub(super) hold: Hold,
+}
+
+/// What a grammar holds of an answer that may call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Hold {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// All of it: it has to call.
+    Answer(Format),
+    /// Its calls, from where they begin: a schema is strict.
+    Calls(Format),
+}
+
+impl Hold {
+    /// What an answer is held to of which the request asks for this format too.
+    ///
+    /// # Errors
+    /// A format that contradicts, by its name.
+    pub(super) fn beside(self, asked: Option<Format>) -> Result<Option<Format>, ApiError> {
+        match (self, asked) {
+            (Self::Answer(calls), asked) => response_format::beside_calls(calls, asked.as_ref()).map(Some),
+            (Self::Calls(calls), None) => Ok(Some(calls)),
+            (Self::Nothing | Self::Calls(_), asked) => Ok(asked),
+        }
+    }
 }
 
 /// Which calls the client wants.
@@ -83,12 +109,15 @@ pub(super) fn read(fields: &mut Fields, output: &OutputSyntax) -> Result<Toolbox
     let is_allowed = |name: &String| allowed.as_ref().is_none_or(|names| names.contains(name));
     let callable: Vec<&Definition> =
         tools.iter().filter(|definition| is_allowed(&definition.tool.name)).collect();
-    let forced = if has_to_call { Some(forced::format(output, &callable, calls)?) } else { None };
+    let hold = match has_to_call {
+        true => Hold::Answer(held::answer(output, &callable, calls)?),
+        false => held::calls(output, &callable, calls)?.map_or(Hold::Nothing, Hold::Calls),
+    };
     Ok(Toolbox {
         definitions: tools.iter().map(|definition| definition.value.clone()).collect(),
         callable: callable.into_iter().map(|definition| definition.tool.clone()).collect(),
         calls,
-        forced,
+        hold,
     })
 }
 

@@ -255,6 +255,35 @@ fn a_schema_is_enforced_if_it_is_strict_and_as_far_as_it_can_be_otherwise() {
 }
 
 #[test]
+fn a_strict_schema_holds_a_call_that_the_model_makes_by_itself() {
+    let server = ToolServer::start("hermes");
+    let turn = |city: &str| {
+        let function = json!({"name": "get_weather", "arguments": json!({"city": city}).to_string()});
+        [
+            json!({"role": "user", "content": format!("What is the weather in {city}?")}),
+            json!({"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function", "function": function}]}),
+            json!({"role": "tool", "tool_call_id": "a", "content": "sunny"}),
+            json!({"role": "assistant", "content": "It is sunny."}),
+        ]
+    };
+    // The model does as before, for a city that the schema does not list.
+    let asked = json!({"role": "user", "content": "What is the weather in Paris?"});
+    let messages: Vec<Value> = [turn("Rome"), turn("Rome")].concat().into_iter().chain([asked]).collect();
+    let ask = |strict: bool| {
+        let function = json!({"name": "get_weather", "strict": strict, "parameters": schema("get_weather")});
+        let request = json!({
+            "messages": messages, "tools": [{"type": "function", "function": function}],
+            "parallel_tool_calls": false, "temperature": 0, "max_tokens": 100,
+        });
+        let answer = ask(&server, &request);
+        assert_eq!((answer.choices[0].calls.len(), answer.finish_reason()), (1, "tool_calls"), "{answer:?}");
+        answer.choices[0].calls[0].clone()
+    };
+    check(&ask(true), &["get_weather"]);
+    assert!(ask(false).arguments.contains("Paris"));
+}
+
+#[test]
 fn a_format_of_the_content_does_not_hinder_a_forced_call_and_one_of_all_is_refused() {
     let server = ToolServer::start("hermes");
     let forced = asked(&named("add"), json!({"response_format": {"type": "json_object"}}));

@@ -36,6 +36,7 @@ impl Writer<'_> {
             Term::Any(terms) => format!("({})", self.join(terms, " | ")),
             Term::Maybe(term) => format!("({})?", self.term(term)),
             Term::Many(term, separator) => self.many(term, separator),
+            Term::Free(begun) => self.free(begun),
         }
     }
 
@@ -53,6 +54,23 @@ impl Writer<'_> {
         let rest = self.rule(&rest);
         let first = if head.is_empty() { String::new() } else { format!("{} ", self.text(head)) };
         format!("{first}{rest} ({} {rest})*", self.text(&format!("{separator}{head}")))
+    }
+
+    /// Control tokens that no marker holds may stand in the text as well.
+    fn free(&mut self, begun: &[(String, Term)]) -> String {
+        let is_of_a_marker = |spelling: &str| begun.iter().any(|(marker, _)| marker.contains(spelling));
+        let passing = self.control.iter().filter(|(spelling, _)| !is_of_a_marker(spelling));
+        let passing: Vec<String> = passing.map(|(_, token)| format!("<[{token}]>")).collect();
+        let some = self.rule("/(?s:.*)/");
+        let before = match passing.is_empty() {
+            true => String::new(),
+            false => format!("({some} ({}))* ", passing.join(" | ")),
+        };
+        let calls: Vec<String> = begun
+            .iter()
+            .map(|(marker, term)| format!("{before}{} {}", self.until(marker), self.term(term)))
+            .collect();
+        format!("({})* {before}{some}", calls.join(" | "))
     }
 
     fn join(&mut self, terms: &[Term], separator: &str) -> String {

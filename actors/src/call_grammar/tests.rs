@@ -51,6 +51,7 @@ fn example(term: &Term, fill: Fill, index: usize) -> String {
         Term::Maybe(_) if fill == Fill::Least => String::new(),
         Term::Maybe(term) => example(term, fill, index),
         Term::Many(term, _) if fill == Fill::Least => example(term, fill, index),
+        Term::Free(begun) => format!("Hm. {}{}", begun[0].0, example(&begun[0].1, fill, index)),
         Term::Many(term, separator) => {
             let [one, other] = [0, 0].map(|_| example(term, fill, index));
             format!("{one}{separator}{other}")

@@ -1,3 +1,4 @@
+use troupe_actors::guide::Grammar;
 use troupe_actors::testing::{calling_card, model_card};
 
 use super::*;
@@ -161,13 +162,33 @@ fn a_choice_that_has_to_call_holds_the_answer_to_calls() {
         assert_eq!((names(&toolbox), toolbox.calls), (callable.clone(), calls), "{choice}");
         assert_eq!(toolbox.definitions.len(), 2, "{choice}");
         // Quoted once in JSON, once more in Lark, and as Rust shows it.
-        let grammar = format!("{:?}", toolbox.forced.unwrap()).replace('\\', "");
+        let Hold::Answer(format) = toolbox.hold else { panic!("{choice} forces nothing") };
+        let grammar = format!("{format:?}").replace('\\', "");
         let is_there = |name: &str| grammar.contains(&format!("{{\"name\": \"{name}\""));
         for name in ["f", "g-1"] {
             assert_eq!(is_there(name), callable.contains(&name), "{grammar}");
         }
     }
-    assert_eq!(of(&json!({"tools": tools})).unwrap().forced, None);
+    assert_eq!(of(&json!({"tools": tools})).unwrap().hold, Hold::Nothing);
+}
+
+#[test]
+fn a_strict_schema_holds_the_calls_of_a_free_answer_where_they_begin_with_a_marker() {
+    let tool = |strict: bool| json!({"type": "function", "function": {"name": "f", "strict": strict}});
+    let tokenizer = model_card(64).unwrap().tokenizer;
+    for (format, tools, is_held) in [
+        ("hermes", json!([tool(true), function("g")]), true),
+        ("hermes", json!([tool(false), function("g")]), false),
+        ("llama3", json!([tool(true)]), false),
+        ("harmony", json!([tool(true)]), false),
+    ] {
+        let output = OutputSyntax::choose(format, "none", None, &tokenizer).unwrap();
+        let read = read(&mut Fields::of(json!({ "tools": tools }), "body").unwrap(), &output).unwrap();
+        assert_eq!(matches!(read.hold, Hold::Calls(_)), is_held, "{format}: {tools}");
+        // A format of all the answer leaves no room for calls.
+        let asked = Format::new("response_format", Grammar::json_object(), None);
+        assert_eq!(read.hold.beside(Some(asked.clone())), Ok(Some(asked)));
+    }
 }
 
 #[test]

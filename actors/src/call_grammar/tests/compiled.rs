@@ -123,6 +123,36 @@ fn each_format_s_calls_may_be_said_and_then_the_answer_ends() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+#[test]
+fn in_free_text_a_call_is_of_a_tool_from_its_marker_on() {
+    let (mut problems, mut without) = (Vec::new(), Vec::new());
+    for format in Format::ALL {
+        for control in [&[], CONTROL] {
+            let model = Model::new(*format, control);
+            let Some(text) = model.output.free_grammar(&tools(), CallLimit::Any).unwrap() else {
+                without.push(format.name());
+                continue;
+            };
+            let guide = Guide::new(&model.vocabulary, &Grammar::lark(&text).unwrap(), &[END]);
+            let guide = guide.unwrap_or_else(|error| panic!("{}: {error}\n{text}", format.name()));
+            problems.extend(model.accepts(&mut guide.clone(), "").err());
+            problems.extend(model.accepts(&mut guide.clone(), "Köln <b> [x] {\"a\": 1}\n").err());
+            let grammar = calls(&format.call_syntax(), &tools(), CallLimit::One).unwrap();
+            for index in 0..tools().len() {
+                let call = example(&grammar, Fill::Most, index);
+                let twice = format!("Let me see.\n{call}\n{call}");
+                problems.extend(model.accepts(&mut guide.clone(), &twice).err());
+                let name = &tools()[index].name;
+                let other = format!("Hm. {}", call.replacen(name.as_str(), "nobody", 1));
+                problems.extend(model.accepts(&mut guide.clone(), &other).ok().map(|()| other));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    without.dedup();
+    assert_eq!(without, ["llama3", "pythonic", "harmony"]);
+}
+
 /// Any token that the mask allows, chosen by a counter.
 fn choose(mask: &TokenMask, size: u32, seed: &mut u64) -> TokenId {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
