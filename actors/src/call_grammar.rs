@@ -5,18 +5,37 @@
 //! schema to the compiler of `%json`.
 
 mod lark;
+mod room;
 mod values;
 
 use serde_json::Value as Json;
+use thiserror::Error;
 use troupe_parsers::{
     CallBody, CallSyntax, HeadField, JsonName, JsonObject, List, NameForm, NamedJson, Parameters, Pythonic,
     Tool,
 };
 
+use crate::guide::MAX_GRAMMAR_BYTES;
 use crate::session::CallLimit;
-use values::{Property, braced, in_schema, properties};
+use room::Room;
+use values::{Property, braced, closed, properties};
 
 pub use lark::lark;
+pub use values::relaxed;
+
+/// Why there is no grammar of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CallGrammarError {
+    /// Nothing may be called.
+    #[error("there is no tool to call")]
+    NoTools,
+    /// A format that writes arguments one by one takes a schema apart, so that a short one may become long.
+    #[error("the calls of these tools take a grammar of more than {limit} bytes")]
+    TooLarge {
+        /// The most that there may be.
+        limit: usize,
+    },
+}
 
 /// A part of a grammar.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,21 +58,67 @@ pub enum Term {
     Maybe(Box<Term>),
     /// One or more, with a text between them.
     Many(Box<Term>, String),
+    /// Any text. Where it holds one of these markers, the term beside it has to follow, and then text again.
+    Free(Vec<(String, Term)>),
 }
 
-/// An answer of calls of these tools, one at least, and nothing else. None if there is no tool.
+/// An answer of calls of these tools, one at least, and nothing else.
 ///
 /// The prompt of a format of channels ends in the header of the message; its answer is one call, which the token that
 /// ends generation ends.
-pub fn calls(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Option<Term> {
+///
+/// # Errors
+/// No tools, or more than a grammar may hold.
+pub fn calls(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Result<Term, CallGrammarError> {
     if tools.is_empty() {
-        return None;
+        return Err(CallGrammarError::NoTools);
     }
-    let each = tools.iter().map(|tool| call(syntax, tool)).collect();
+    let each = each(syntax, tools)?;
     if syntax.body == CallBody::Channels {
-        return Some(Term::Any(each));
+        return Ok(each);
     }
-    let call = all([text(syntax.call.begin), Term::Any(each), text(syntax.call.end)]);
+    let calls = several(syntax, each, limit);
+    Ok(match syntax.bare {
+        Some(_) => calls,
+        None => all([text(syntax.section.begin), calls, text(syntax.section.end)]),
+    })
+}
+
+/// Any answer, in which calls are whole and of these tools from their marker on. None for formats whose calls may
+/// begin without a marker, or in which all is messages.
+///
+/// # Errors
+/// No tools, or more than a grammar may hold.
+pub fn free(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Result<Option<Term>, CallGrammarError> {
+    if tools.is_empty() {
+        return Err(CallGrammarError::NoTools);
+    }
+    if syntax.bare.is_some() || syntax.body == CallBody::Channels {
+        return Ok(None);
+    }
+    let each = each(syntax, tools)?;
+    let one = all([each.clone(), text(syntax.call.end)]);
+    let calls = all([several(syntax, each, limit), text(syntax.section.end)]);
+    // What is trimmed at the beginning of a marker is text before it.
+    let behind = |begin: &str, term: Term| {
+        let begin = begin.trim_start();
+        let marker = begin.trim_end();
+        (marker.to_owned(), all([text(&begin[marker.len()..]), term]))
+    };
+    let begun = [behind(syntax.section.begin, calls), behind(syntax.call.begin, one)];
+    Ok(Some(Term::Free(begun.into_iter().filter(|(marker, _)| !marker.is_empty()).collect())))
+}
+
+/// A call of one of the tools, without what stands around each.
+fn each(syntax: &CallSyntax, tools: &[Tool]) -> Result<Term, CallGrammarError> {
+    let room = Room::new(MAX_GRAMMAR_BYTES);
+    let each = tools.iter().map(|tool| call(&room, syntax, tool)).collect::<Option<Vec<_>>>();
+    Ok(Term::Any(each.ok_or(CallGrammarError::TooLarge { limit: MAX_GRAMMAR_BYTES })?))
+}
+
+/// All calls of an answer, without what stands around all.
+fn several(syntax: &CallSyntax, each: Term, limit: CallLimit) -> Term {
+    let call = all([text(syntax.call.begin), each, text(syntax.call.end)]);
     let calls = match limit {
         CallLimit::One => call,
         CallLimit::Any => Term::Many(Box::new(call), syntax.separator.to_owned()),
@@ -63,51 +128,49 @@ pub fn calls(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Option<Te
         CallBody::JsonObject(JsonObject { list: List::Brackets, .. })
             | CallBody::Pythonic(Pythonic { list: List::Brackets })
     );
-    let calls = if in_list { all([text("["), calls, text("]")]) } else { calls };
-    Some(match syntax.bare {
-        Some(_) => calls,
-        None => all([text(syntax.section.begin), calls, text(syntax.section.end)]),
-    })
+    if in_list { all([text("["), calls, text("]")]) } else { calls }
 }
 
-fn call(syntax: &CallSyntax, tool: &Tool) -> Term {
+/// None if there is no room for it.
+fn call(room: &Room, syntax: &CallSyntax, tool: &Tool) -> Option<Term> {
+    room.take(tool.name.len())?;
     match syntax.body {
-        CallBody::JsonObject(body) => json_object(&body, tool),
-        CallBody::NamedJson(body) => named(&body, tool),
-        CallBody::Parameters(body) => parameters(&body, tool),
+        CallBody::JsonObject(body) => json_object(room, &body, tool),
+        CallBody::NamedJson(body) => named(room, &body, tool),
+        CallBody::Parameters(body) => parameters(room, &body, tool),
         CallBody::Pythonic(_) => {
             let argument = |property: &Property| {
-                all([
-                    text(&format!("{}=", property.name)),
-                    Term::Json(in_schema(&tool.parameters, property.schema)),
-                ])
+                let value = room.json(&tool.parameters, property.schema)?;
+                Some(all([text(&format!("{}=", property.name)), value]))
             };
-            let arguments = separated(&properties(&tool.parameters), ", ", argument);
-            all([text(&format!("{}(", tool.name)), arguments, text(")")])
+            let arguments = separated(&properties(&tool.parameters), ", ", argument)?;
+            Some(all([text(&format!("{}(", tool.name)), arguments, text(")")]))
         }
         CallBody::Braced { quote } => {
-            all([text(&format!("call:{}", tool.name)), braced(&tool.parameters, &tool.parameters, quote)])
+            let arguments = braced(room, &tool.parameters, quote)?;
+            Some(all([text(&format!("call:{}", tool.name)), arguments]))
         }
         CallBody::Channels => {
             let begin = syntax.call.begin;
             let begin = begin.find("<|channel|>").map_or(begin, |at| &begin[at..]);
-            all([text(&format!("{begin}{} <|constrain|>json<|message|>", tool.name)), arguments(tool)])
+            let head = format!("{begin}{} <|constrain|>json<|message|>", tool.name);
+            Some(all([text(&head), arguments(room, tool)?]))
         }
     }
 }
 
-fn json_object(body: &JsonObject, tool: &Tool) -> Term {
+fn json_object(room: &Room, body: &JsonObject, tool: &Tool) -> Option<Term> {
     let name = Json::from(tool.name.as_str());
-    match body.name {
-        JsonName::IsKey => all([text(&format!("{{{name}: ")), arguments(tool), text("}")]),
+    let head = match body.name {
+        JsonName::IsKey => format!("{{{name}: "),
         JsonName::Under { name_key, arguments_key } => {
-            let head = format!("{{\"{name_key}\": {name}, \"{arguments_key}\": ");
-            all([text(&head), arguments(tool), text("}")])
+            format!("{{\"{name_key}\": {name}, \"{arguments_key}\": ")
         }
-    }
+    };
+    Some(all([text(&head), arguments(room, tool)?, text("}")]))
 }
 
-fn named(body: &NamedJson, tool: &Tool) -> Term {
+fn named(room: &Room, body: &NamedJson, tool: &Tool) -> Option<Term> {
     let mut terms = Vec::new();
     for (field, end) in body.head {
         match (field, body.name) {
@@ -120,11 +183,11 @@ fn named(body: &NamedJson, tool: &Tool) -> Term {
         }
         terms.push(text(end));
     }
-    terms.extend([text(body.arguments.begin), arguments(tool), text(body.arguments.end)]);
-    all(terms)
+    terms.extend([text(body.arguments.begin), arguments(room, tool)?, text(body.arguments.end)]);
+    Some(all(terms))
 }
 
-fn parameters(body: &Parameters, tool: &Tool) -> Term {
+fn parameters(room: &Room, body: &Parameters, tool: &Tool) -> Option<Term> {
     let head = format!(
         "{}{}{}{}",
         body.name.begin,
@@ -132,15 +195,18 @@ fn parameters(body: &Parameters, tool: &Tool) -> Term {
         body.name.end,
         body.name_attributes.unwrap_or_default()
     );
-    let elements = properties(&tool.parameters).into_iter().map(|property| {
-        let element = element(body, tool, &property);
-        if property.is_required { element } else { Term::Maybe(Box::new(element)) }
+    let properties = properties(&tool.parameters);
+    let elements = properties.iter().map(|property| {
+        let element = element(room, body, tool, property)?;
+        Some(if property.is_required { element } else { Term::Maybe(Box::new(element)) })
     });
-    all([text(&head)].into_iter().chain(elements).chain([text(body.end)]))
+    let elements = elements.collect::<Option<Vec<_>>>()?;
+    Some(all([text(&head)].into_iter().chain(elements).chain([text(body.end)])))
 }
 
 /// One argument. What the schema calls a string, or says nothing of, is written as it stands.
-fn element(body: &Parameters, tool: &Tool, property: &Property) -> Term {
+fn element(room: &Room, body: &Parameters, tool: &Tool, property: &Property) -> Option<Term> {
+    room.take(property.name.len())?;
     let is_text = values::is_text(&tool.parameters, property.schema);
     let key = format!("{}{}{}", body.key.begin, property.name, body.key.end);
     let attribute = body.type_attribute.map_or_else(String::new, |attribute| {
@@ -149,38 +215,48 @@ fn element(body: &Parameters, tool: &Tool, property: &Property) -> Term {
     });
     let (before, after) = body.padding.map_or(("", body.value.end), |padding| (padding.begin, padding.end));
     let head = text(&format!("{key}{attribute}{}{before}", body.value.begin));
-    match values::words(&tool.parameters, property.schema) {
-        Some(words) => all([head, Term::Any(words.into_iter().map(text).collect()), text(after)]),
+    Some(match values::words(&tool.parameters, property.schema) {
+        Some(words) => {
+            room.take(words.iter().map(|word| word.len()).sum())?;
+            all([head, Term::Any(words.into_iter().map(text).collect()), text(after)])
+        }
         None if is_text => all([head, Term::Until(after.to_owned())]),
-        None => all([head, Term::Json(in_schema(&tool.parameters, property.schema)), text(after)]),
-    }
-}
-
-/// The arguments as a JSON object.
-fn arguments(tool: &Tool) -> Term {
-    Term::Json(match &tool.parameters {
-        Json::Null => serde_json::json!({"type": "object"}),
-        schema => schema.clone(),
+        None => all([head, room.json(&tool.parameters, property.schema)?, text(after)]),
     })
 }
 
+/// The arguments as a JSON object.
+fn arguments(room: &Room, tool: &Tool) -> Option<Term> {
+    let schema = closed(&tool.parameters);
+    room.take(schema.to_string().len())?;
+    Some(Term::Json(schema))
+}
+
 /// Properties in their order, the required ones first, with a separator between those that are there.
-fn separated(properties: &[Property], separator: &str, term: impl Fn(&Property) -> Term) -> Term {
+fn separated(
+    properties: &[Property],
+    separator: &str,
+    term: impl Fn(&Property) -> Option<Term>,
+) -> Option<Term> {
     let (required, optional): (Vec<&Property>, Vec<&Property>) =
         properties.iter().partition(|property| property.is_required);
-    let after = |term: Term| all([text(separator), term]);
+    let after = |property: &Property| Some(all([text(separator), term(property)?]));
     let later = |rest: &[&Property]| {
-        rest.iter().map(|property| Term::Maybe(Box::new(after(term(property))))).collect::<Vec<_>>()
+        let rest = rest.iter().map(|property| Some(Term::Maybe(Box::new(after(property)?))));
+        rest.collect::<Option<Vec<_>>>()
     };
     if let Some((first, others)) = required.split_first() {
-        let others = others.iter().map(|property| after(term(property)));
-        return all([term(first)].into_iter().chain(others).chain(later(&optional)));
+        let others = others.iter().map(|property| after(property)).collect::<Option<Vec<_>>>()?;
+        return Some(all([term(first)?].into_iter().chain(others).chain(later(&optional)?)));
     }
     let begun_by =
-        |index: usize| all([term(optional[index])].into_iter().chain(later(&optional[index + 1..])));
+        |index: usize| Some(all([term(optional[index])?].into_iter().chain(later(&optional[index + 1..])?)));
     match optional.len() {
-        0 => text(""),
-        count => Term::Maybe(Box::new(Term::Any((0..count).map(begun_by).collect()))),
+        0 => Some(text("")),
+        count => {
+            let any = (0..count).map(begun_by).collect::<Option<Vec<_>>>()?;
+            Some(Term::Maybe(Box::new(Term::Any(any))))
+        }
     }
 }
 

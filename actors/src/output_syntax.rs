@@ -6,6 +6,8 @@ use troupe_model_files::SpecialTokens;
 use troupe_parsers::{Format, Reasoning, Setup, Start, Tool};
 use troupe_protocol::TokenId;
 
+use crate::call_grammar::{self, CallGrammarError};
+use crate::session::CallLimit;
 use crate::tokenizer::Tokenizer;
 
 /// What to look for in a model's answers.
@@ -15,8 +17,8 @@ pub struct OutputSyntax {
     pub format: Option<Format>,
     /// The tags around reasoning; `None` if there is none, or the format marks it itself.
     pub reasoning: Option<Reasoning>,
-    /// The control tokens of the vocabulary that mean something to these two.
-    control: Vec<String>,
+    /// The control tokens of the vocabulary that mean something to these two, with their spellings.
+    control: Vec<(String, TokenId)>,
     /// The tokens that end an answer by its format.
     ends: Vec<TokenId>,
 }
@@ -62,14 +64,18 @@ impl OutputSyntax {
 
     /// What a model with this vocabulary writes.
     pub fn new(format: Option<Format>, reasoning: Option<Reasoning>, tokenizer: &Tokenizer) -> Self {
-        let mut control = tokenizer.template_tokens(&SpecialTokens::default()).control;
-        control.retain(|spelling| {
+        let control = tokenizer.template_tokens(&SpecialTokens::default()).control.into_iter();
+        let control = control.filter(|spelling| {
             format.is_some_and(|format| format.reads(spelling))
                 || reasoning.is_some_and(|tags| tags.reads(spelling))
         });
+        let control = control.filter_map(|spelling| {
+            let token = tokenizer.token_id(&spelling)?;
+            Some((spelling, token))
+        });
         let ends = format.map_or(&[][..], Format::ends).iter();
         let ends = ends.filter_map(|spelling| tokenizer.token_id(spelling)).collect();
-        Self { format, reasoning, control, ends }
+        Self { format, reasoning, control: control.collect(), ends }
     }
 
     /// The tokens that end an answer by its format, whatever the model's makers say.
@@ -103,8 +109,30 @@ impl OutputSyntax {
             format.is_some_and(|format| format.reads(spelling))
                 || self.reasoning.is_some_and(|tags| tags.reads(spelling))
         };
-        let control = self.control.iter().filter(means_something).cloned().collect();
+        let control = self.control.iter().map(|(spelling, _)| spelling);
+        let control = control.filter(means_something).cloned().collect();
         Some(Setup { format, reasoning: self.reasoning, start, tools, control })
+    }
+
+    /// The grammar, as Lark text, of an answer that consists of calls of these tools, one at least.
+    ///
+    /// # Errors
+    /// No tools or no format, or more than a grammar may hold.
+    pub fn call_grammar(&self, tools: &[Tool], limit: CallLimit) -> Result<String, CallGrammarError> {
+        let format = self.format.ok_or(CallGrammarError::NoTools)?;
+        let calls = call_grammar::calls(&format.call_syntax(), tools, limit)?;
+        Ok(call_grammar::lark(&calls, &self.control))
+    }
+
+    /// The same of any answer, in which calls are whole and of these tools. None if no grammar tells where a call of the
+    /// format begins.
+    ///
+    /// # Errors
+    /// No tools or no format, or more than a grammar may hold.
+    pub fn free_grammar(&self, tools: &[Tool], limit: CallLimit) -> Result<Option<String>, CallGrammarError> {
+        let format = self.format.ok_or(CallGrammarError::NoTools)?;
+        let free = call_grammar::free(&format.call_syntax(), tools, limit)?;
+        Ok(free.map(|free| call_grammar::lark(&free, &self.control)))
     }
 
     /// Where an answer begins that follows a prompt with this end. `continued` is the text of the assistant's message

@@ -15,10 +15,15 @@ use super::tokenize::pool_is_gone;
 /// The most bytes of a schema's name.
 const MAX_NAME_BYTES: usize = 64;
 
+/// What asks for a format of the content, where the other fields speak of all that is generated.
+const CONTENT: &str = "response_format";
+
 /// A format that was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Format {
     grammar: Grammar,
+    /// What serves if that cannot be compiled.
+    fallback: Option<Grammar>,
     /// Where the request says so.
     param: &'static str,
 }
@@ -56,7 +61,7 @@ fn response_format(value: Value) -> Result<Option<Format>, ApiError> {
     let within = |error: ApiError| error.within("response_format");
     let format = match to_string("response_format.type", fields.required("type").map_err(within)?)?.as_str() {
         "text" => None,
-        "json_object" => Some(Format { grammar: Grammar::json_object(), param: "response_format" }),
+        "json_object" => Some(Format::new(CONTENT, Grammar::json_object(), None)),
         "json_schema" => Some(json_schema(fields.required("json_schema").map_err(within)?)?),
         other => {
             let reason = format!("{:?} is not one of text, json_object, json_schema", echo(other));
@@ -102,8 +107,7 @@ fn structured_outputs(value: Value) -> Result<Format, ApiError> {
     let mut fields = Fields::of(value, PARAM)?;
     let within = |error: ApiError| error.within(PARAM);
     let object = fields.bool("json_object").map_err(within)?.unwrap_or(false);
-    let object =
-        object.then(|| Format { grammar: Grammar::json_object(), param: "structured_outputs.json_object" });
+    let object = object.then(|| Format::new("structured_outputs.json_object", Grammar::json_object(), None));
     let asked = [
         object,
         fields.take("json").map(|value| json("structured_outputs.json", value)).transpose()?,
@@ -157,7 +161,19 @@ fn choice(param: &'static str, value: Value) -> Result<Format, ApiError> {
 
 fn format(param: &'static str, grammar: Result<Grammar, GrammarError>) -> Result<Format, ApiError> {
     let grammar = grammar.map_err(|error| refusal(param, error))?;
-    Ok(Format { grammar, param })
+    Ok(Format::new(param, grammar, None))
+}
+
+/// What an answer is held to that has to consist of calls, if the request asks for a format too. One of the content
+/// says nothing of an answer that has none; one of all that is generated contradicts.
+///
+/// # Errors
+/// The contradiction, by the format's name.
+pub(super) fn beside_calls(calls: Format, asked: Option<&Format>) -> Result<Format, ApiError> {
+    match asked.filter(|asked| !asked.param.starts_with(CONTENT)) {
+        Some(asked) => Err(ApiError::invalid(asked.param, format!("it contradicts {}", calls.param))),
+        None => Ok(calls),
+    }
 }
 
 fn refusal(param: &str, error: GrammarError) -> ApiError {
@@ -171,17 +187,25 @@ fn refusal(param: &str, error: GrammarError) -> ApiError {
 }
 
 impl Format {
+    /// One that `param` asks for. `fallback` serves if `grammar` cannot be compiled.
+    pub(super) fn new(param: &'static str, grammar: Grammar, fallback: Option<Grammar>) -> Self {
+        Self { grammar, fallback, param }
+    }
+
     /// Makes a guide of it, for text that one of `ends` ends.
     ///
     /// # Errors
     /// What cannot be compiled, by its parameter; or the pool is gone.
     pub(super) async fn compile(&self, served: &Served, ends: &[TokenId]) -> Result<Guide, ApiError> {
-        let asked = CompileGrammar {
-            vocabulary: served.card.vocabulary.clone(),
-            grammar: self.grammar.clone(),
-            ends: ends.to_vec(),
+        let compile = async |grammar: &Grammar| {
+            let vocabulary = served.card.vocabulary.clone();
+            let asked = CompileGrammar { vocabulary, grammar: grammar.clone(), ends: ends.to_vec() };
+            served.pool.send(asked).await.map_err(pool_is_gone)
         };
-        let compiled = served.pool.send(asked).await.map_err(pool_is_gone)?;
+        let compiled = match (compile(&self.grammar).await?, &self.fallback) {
+            (Err(GrammarError::Compile { .. }), Some(fallback)) => compile(fallback).await?,
+            (compiled, _) => compiled,
+        };
         compiled.map_err(|error| refusal(self.param, error))
     }
 }

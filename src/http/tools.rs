@@ -7,6 +7,9 @@ use troupe_actors::session::CallLimit;
 
 use super::error::{ApiError, echo};
 use super::fields::{Fields, to_list, to_string, wrong_type};
+use super::response_format::{self, Format};
+
+mod held;
 
 /// The most tools of one request.
 pub(super) const MAX_TOOLS: usize = 128;
@@ -24,6 +27,34 @@ pub(super) struct Toolbox {
     pub(super) callable: Vec<Tool>,
     /// How many calls the answer may hold.
     pub(super) calls: CallLimit,
+    /// What a grammar holds of the answer.
+    pub(super) hold: Hold,
+}
+
+/// What a grammar holds of an answer that may call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Hold {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// All of it: it has to call.
+    Answer(Format),
+    /// Its calls, from where they begin: a schema is strict.
+    Calls(Format),
+}
+
+impl Hold {
+    /// What an answer is held to of which the request asks for this format too.
+    ///
+    /// # Errors
+    /// A format that contradicts, by its name.
+    pub(super) fn beside(self, asked: Option<Format>) -> Result<Option<Format>, ApiError> {
+        match (self, asked) {
+            (Self::Answer(calls), asked) => response_format::beside_calls(calls, asked.as_ref()).map(Some),
+            (Self::Calls(calls), None) => Ok(Some(calls)),
+            (Self::Nothing | Self::Calls(_), asked) => Ok(asked),
+        }
+    }
 }
 
 /// Which calls the client wants.
@@ -35,14 +66,20 @@ enum Choice {
     Auto(Option<Vec<String>>),
     /// At least one, of these tools; of all if there is no list.
     Required(Option<Vec<String>>),
+    /// One, of this tool.
+    Named(String),
 }
 
 /// A tool that is defined.
 #[derive(Clone, Debug, PartialEq)]
 struct Definition {
+    /// Where it stands in the request.
+    param: String,
     /// As the template gets it.
     value: Value,
     tool: Tool,
+    /// Whether the client counts on its schema.
+    is_strict: bool,
 }
 
 /// Takes the fields.
@@ -57,7 +94,7 @@ pub(super) fn read(fields: &mut Fields, output: &OutputSyntax) -> Result<Toolbox
         Some(false) => CallLimit::One,
         Some(true) | None => CallLimit::Any,
     };
-    let allowed = match choice {
+    let (allowed, calls, has_to_call) = match choice {
         Choice::None => return Ok(Toolbox::default()),
         _ if output.format.is_none() => {
             return Err(unsupported(
@@ -65,18 +102,23 @@ pub(super) fn read(fields: &mut Fields, output: &OutputSyntax) -> Result<Toolbox
                 "this model's chat template writes no tool calls; send tool_choice \"none\", or none at all",
             ));
         }
-        Choice::Required(_) => {
-            return Err(unsupported(
-                "tool_choice",
-                "calls are not forced by this server, so only \"none\", \"auto\" or allowed_tools of mode \"auto\" is accepted",
-            ));
-        }
-        Choice::Auto(allowed) => allowed,
+        Choice::Auto(allowed) => (allowed, calls, false),
+        Choice::Required(allowed) => (allowed, calls, true),
+        Choice::Named(name) => (Some(vec![name]), CallLimit::One, true),
     };
-    let is_allowed = |tool: &Tool| allowed.as_ref().is_none_or(|names| names.contains(&tool.name));
-    let (definitions, tools): (Vec<Value>, Vec<Tool>) =
-        tools.into_iter().map(|definition| (definition.value, definition.tool)).unzip();
-    Ok(Toolbox { definitions, callable: tools.into_iter().filter(is_allowed).collect(), calls })
+    let is_allowed = |name: &String| allowed.as_ref().is_none_or(|names| names.contains(name));
+    let callable: Vec<&Definition> =
+        tools.iter().filter(|definition| is_allowed(&definition.tool.name)).collect();
+    let hold = match has_to_call {
+        true => Hold::Answer(held::answer(output, &callable, calls)?),
+        false => held::calls(output, &callable, calls)?.map_or(Hold::Nothing, Hold::Calls),
+    };
+    Ok(Toolbox {
+        definitions: tools.iter().map(|definition| definition.value.clone()).collect(),
+        callable: callable.into_iter().map(|definition| definition.tool.clone()).collect(),
+        calls,
+        hold,
+    })
 }
 
 /// Takes `tools`, for their definitions alone.
@@ -128,7 +170,7 @@ fn read_definition(param: &str, tool: Value) -> Result<Definition, ApiError> {
     let name = to_string("name", fields.required("name").map_err(within)?).map_err(within)?;
     check_name(&format!("{param}.name"), &name)?;
     fields.string("description").map_err(within)?;
-    fields.bool("strict").map_err(within)?;
+    let is_strict = fields.bool("strict").map_err(within)?.unwrap_or(false);
     let parameters = fields.object("parameters").map_err(within)?;
     // What leaves them out takes none.
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
@@ -136,7 +178,7 @@ fn read_definition(param: &str, tool: Value) -> Result<Definition, ApiError> {
     function.shift_remove("strict");
     function.insert("parameters".to_owned(), parameters.clone());
     let value = json!({"type": "function", "function": function});
-    Ok(Definition { value, tool: Tool { name, parameters } })
+    Ok(Definition { param, value, tool: Tool { name, parameters }, is_strict })
 }
 
 fn check_name(param: &str, name: &str) -> Result<(), ApiError> {
@@ -177,7 +219,7 @@ fn read_choice(fields: &mut Fields, names: &[&str]) -> Result<Choice, ApiError> 
         Some(other) => return Err(wrong_type("tool_choice", "a string or an object", &other)),
     };
     match choice {
-        Choice::Required(_) if names.is_empty() => {
+        Choice::Required(_) | Choice::Named(_) if names.is_empty() => {
             Err(ApiError::invalid("tool_choice", "it is allowed only with tools"))
         }
         _ if names.is_empty() => Ok(Choice::None),
@@ -191,9 +233,7 @@ fn read_choice_object(value: Value, names: &[&str]) -> Result<Choice, ApiError> 
     let mut fields = Fields::of(value.clone(), "tool_choice")?;
     let kind = to_string("type", fields.required("type").map_err(within)?).map_err(within)?;
     let choice = match kind.as_str() {
-        "function" => {
-            Choice::Required(Some(vec![named(&mut Fields::of(value, "")?, names).map_err(within)?]))
-        }
+        "function" => Choice::Named(named(&mut Fields::of(value, "")?, names).map_err(within)?),
         "allowed_tools" => {
             let param = "tool_choice.allowed_tools";
             let allowed = fields.required("allowed_tools").map_err(within)?;

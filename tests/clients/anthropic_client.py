@@ -41,7 +41,8 @@ def flow_stop():
 
 def flow_tools():
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
-    ask = dict(model=model, tools=TOOLS, tool_choice={"type": "any"}, max_tokens=64, **GREEDY)
+    choice = {"type": "any", "disable_parallel_tool_use": True}
+    ask = dict(model=model, tools=TOOLS, tool_choice=choice, max_tokens=64, **GREEDY)
     answer = client.messages.create(messages=messages, **ask)
     (call,) = [block for block in answer.content if block.type == "tool_use"]
     assert answer.stop_reason == "tool_use" and flows.is_weather_call(call.name, call.input), answer

@@ -62,7 +62,8 @@ def flow_embeddings_are_refused():
 def flow_tools():
     tools = [{"type": "function", "function": flows.TOOL}]
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
-    answer = litellm.completion(messages=messages, tools=tools, tool_choice="required", temperature=0, **SERVER)
+    forced = dict(tools=tools, tool_choice="required", parallel_tool_calls=False, temperature=0)
+    answer = litellm.completion(messages=messages, **forced, **SERVER)
     message = answer.choices[0].message
     (call,) = message.tool_calls
     assert flows.is_weather_call(call.function.name, call.function.arguments), answer

@@ -142,7 +142,9 @@ def flow_tools():
     """A call that is forced, the tool's result, an answer in words; the same call streamed."""
     tools = [{"type": "function", "function": flows.TOOL}]
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
-    ask = dict(model=model, tools=tools, tool_choice="required", temperature=0, max_tokens=64)
+    ask = dict(
+        model=model, tools=tools, tool_choice="required", parallel_tool_calls=False, temperature=0, max_tokens=64
+    )
     choice = client.chat.completions.create(messages=messages, **ask).choices[0]
     assert choice.finish_reason == "tool_calls", choice
     (call,) = choice.message.tool_calls

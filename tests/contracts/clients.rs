@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Server, root};
+use crate::support::{Server, ToolServer, root};
 
 /// What runs a client's file.
 #[derive(Clone, Copy)]
@@ -21,6 +21,8 @@ struct Client {
     file: &'static str,
     runtime: Runtime,
     flows: &'static [&'static str],
+    /// Those that need a model whose template knows tools.
+    tool_flows: &'static [&'static str],
 }
 
 const OPENAI: Client = Client {
@@ -39,13 +41,18 @@ const OPENAI: Client = Client {
         "embeddings_are_refused",
         "responses",
         "responses_stream",
+        "parse",
+        "json_object",
+        "responses_parse",
     ],
+    tool_flows: &["tools"],
 };
 
 const ANTHROPIC: Client = Client {
     file: "anthropic_client.py",
     runtime: Runtime::Python(&["clients"]),
     flows: &["chat", "stream", "stop", "count_tokens", "errors"],
+    tool_flows: &["tools"],
 };
 
 /// No client, but the examples that the OpenAPI document gives, sent as a reader of it would.
@@ -53,65 +60,78 @@ const EXAMPLES: Client = Client {
     file: "examples.py",
     runtime: Runtime::Python(&["clients"]),
     flows: &["whole_answers", "streams"],
+    tool_flows: &[],
 };
 
 const LITELLM: Client = Client {
     file: "litellm_client.py",
     runtime: Runtime::Python(&["clients"]),
-    flows: &["chat", "stream", "text_completion", "errors", "embeddings_are_refused"],
+    flows: &["chat", "stream", "text_completion", "errors", "embeddings_are_refused", "parse"],
+    tool_flows: &["tools"],
 };
 
 const LANGCHAIN: Client = Client {
     file: "langchain_client.py",
     runtime: Runtime::Python(&["clients"]),
-    flows: &["chat", "stream", "batch", "text_completion", "errors", "embeddings_are_refused"],
+    flows: &["chat", "stream", "batch", "text_completion", "errors", "embeddings_are_refused", "parse"],
+    tool_flows: &["tools"],
 };
 
 const LLAMA_INDEX: Client = Client {
     file: "llama_index_client.py",
     runtime: Runtime::Python(&["llama-index", "python"]),
-    flows: &["chat", "stream", "text_completion", "errors"],
+    flows: &["chat", "stream", "text_completion", "errors", "parse"],
+    tool_flows: &["tools"],
 };
 
 const LLM: Client = Client {
     file: "llm_client.py",
     runtime: Runtime::Python(&["clients"]),
-    flows: &["chat", "stream", "goes_on", "errors"],
+    flows: &["chat", "stream", "goes_on", "errors", "parse"],
+    tool_flows: &[],
 };
 
 const OPENAI_FOR_NODE: Client = Client {
     file: "npm/openai.mjs",
     runtime: Runtime::Node,
-    flows: &["models", "chat", "stream", "abort", "errors", "embeddings_are_refused", "responses"],
+    flows: &["models", "chat", "stream", "abort", "errors", "embeddings_are_refused", "responses", "parse"],
+    tool_flows: &["tools"],
 };
 
 const AI_FOR_NODE: Client = Client {
     file: "npm/ai.mjs",
     runtime: Runtime::Node,
-    flows: &["chat", "stream", "errors", "embeddings_are_refused"],
+    flows: &["chat", "stream", "errors", "embeddings_are_refused", "parse"],
+    tool_flows: &["tools"],
 };
 
 impl Client {
     /// Runs the flows; each has to succeed.
     fn run(&self) {
-        let server = Server::start(&[]);
+        self.run_flows(&Server::start(&[]), self.flows);
+        if !self.tool_flows.is_empty() {
+            self.run_flows(&ToolServer::start("hermes"), self.tool_flows);
+        }
+    }
+
+    fn run_flows(&self, server: &Server, flows: &[&str]) {
         let clients = root().join("tests/clients");
         let url = format!("http://{}", server.client.address);
         let output = match self.runtime {
             Runtime::Python(folders) => {
-                python(folders).arg(clients.join(self.file)).arg(url).args(self.flows).output()
+                python(folders).arg(clients.join(self.file)).arg(url).args(flows).output()
             }
             Runtime::Node => node(&clients.join(self.file))
                 .arg(clients.join("npm/flows.mjs"))
                 .arg(url)
-                .args(self.flows)
+                .args(flows)
                 .output(),
         };
         let output = output.unwrap_or_else(|error| panic!("{}: {error}", self.file));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}", self.file);
         let last = String::from_utf8_lossy(&output.stdout).lines().last().map(str::to_owned);
-        assert_eq!(last, Some(format!("{} flows passed", self.flows.len())), "{}: {said}", self.file);
+        assert_eq!(last, Some(format!("{} flows passed", flows.len())), "{}: {said}", self.file);
     }
 }
 

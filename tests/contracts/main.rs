@@ -32,3 +32,4 @@ mod store;
 mod support;
 #[cfg(unix)]
 mod tenants;
+mod tools;

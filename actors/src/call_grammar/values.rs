@@ -1,7 +1,8 @@
 //! What schemas say of arguments, as far as formats that do not write JSON need to know.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
+use super::room::Room;
 use super::{Term, all, separated, text};
 
 /// References are followed this often, and values nested this deep, so that a schema that refers to itself ends.
@@ -25,6 +26,61 @@ fn properties_of<'a>(root: &'a Json, schema: &'a Json) -> Vec<Property<'a>> {
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
     let fields = schema.get("properties").and_then(Json::as_object).into_iter().flatten();
     fields.map(|(name, schema)| Property { name, schema, is_required: is_required(name) }).collect()
+}
+
+/// Keywords by which a schema says itself what an object holds beyond its properties.
+const OPENERS: [&str; 12] = [
+    "additionalProperties",
+    "unevaluatedProperties",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "dependentSchemas",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "$ref",
+    "$dynamicRef",
+];
+
+/// The schema of arguments: an object of the properties that it lists and no others, unless it says what else there is.
+/// A model that may invent arguments does.
+pub(super) fn closed(schema: &Json) -> Json {
+    let mut fields = schema.as_object().cloned().unwrap_or_default();
+    fields.entry("type").or_insert_with(|| "object".into());
+    let lists_all = {
+        let known = fields.get("properties").and_then(Json::as_object);
+        let required = fields.get("required").and_then(Json::as_array).into_iter().flatten();
+        let is_known =
+            |name: &Json| known.zip(name.as_str()).is_some_and(|(known, name)| known.contains_key(name));
+        known.is_some() && required.into_iter().all(is_known)
+    };
+    if lists_all && !OPENERS.iter().any(|keyword| fields.contains_key(*keyword)) {
+        fields.insert("additionalProperties".to_owned(), false.into());
+    }
+    Json::Object(fields)
+}
+
+/// What may be kept of any schema, whatever else it says: which arguments there are, which of them have to be, and the
+/// plain types of their values.
+pub fn relaxed(schema: &Json) -> Json {
+    const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "null", "array", "object"];
+    let is_plain = |kind: &&Json| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
+    let properties = schema.get("properties").and_then(Json::as_object).into_iter().flatten();
+    let properties: Map<String, Json> = properties
+        .map(|(name, schema)| {
+            let kind = schema.get("type").filter(is_plain);
+            (name.clone(), kind.map_or_else(|| json!({}), |kind| json!({ "type": kind })))
+        })
+        .collect();
+    let required = schema.get("required").and_then(Json::as_array).into_iter().flatten();
+    let required: Vec<&Json> =
+        required.filter(|name| name.as_str().is_some_and(|name| properties.contains_key(name))).collect();
+    match properties.is_empty() {
+        true => json!({"type": "object"}),
+        false => json!({"type": "object", "properties": properties, "required": required}),
+    }
 }
 
 /// A part of a schema on its own, with the definitions that it may refer to.
@@ -82,41 +138,57 @@ fn resolve<'a>(root: &'a Json, mut schema: &'a Json) -> &'a Json {
     schema
 }
 
-/// A value with unquoted keys and strings between `quote`s.
-pub(super) fn braced(root: &Json, schema: &Json, quote: &str) -> Term {
-    braced_value(root, schema, quote, MAX_DEPTH)
+/// Arguments with unquoted keys and strings between `quote`s; none if there is no room for them.
+pub(super) fn braced(room: &Room, schema: &Json, quote: &str) -> Option<Term> {
+    Braced { room, root: schema, quote }.value(schema, MAX_DEPTH)
 }
 
-fn braced_value(root: &Json, schema: &Json, quote: &str, depth: usize) -> Term {
-    let schema = resolve(root, schema);
-    let kind = schema.get("type").and_then(Json::as_str);
-    let Some(deeper) = depth.checked_sub(1) else { return quoted(quote) };
-    match kind {
-        _ if words(root, schema).is_some() => {
-            let words = words(root, schema).unwrap_or_default();
-            Term::Any(words.into_iter().map(|word| text(&format!("{quote}{word}{quote}"))).collect())
+/// Writes values with unquoted keys.
+struct Braced<'a> {
+    room: &'a Room,
+    root: &'a Json,
+    quote: &'a str,
+}
+
+impl Braced<'_> {
+    fn value(&self, schema: &Json, depth: usize) -> Option<Term> {
+        self.room.take(0)?;
+        let schema = resolve(self.root, schema);
+        let kind = schema.get("type").and_then(Json::as_str);
+        let Some(deeper) = depth.checked_sub(1) else { return Some(self.string()) };
+        if let Some(words) = words(self.root, schema) {
+            return self.words(&words);
         }
-        Some("integer" | "number" | "boolean" | "null") => Term::Json(in_schema(root, schema)),
-        Some("array") => {
-            let item = schema
-                .get("items")
-                .map_or_else(|| quoted(quote), |items| braced_value(root, items, quote, deeper));
-            let items = Term::Maybe(Box::new(Term::Many(Box::new(item), ",".to_owned())));
-            all([text("["), items, text("]")])
+        match kind {
+            Some("integer" | "number" | "boolean" | "null") => self.room.json(self.root, schema),
+            Some("array") => {
+                let item = schema.get("items").map(|items| self.value(items, deeper));
+                let item = item.unwrap_or_else(|| Some(self.string()))?;
+                let items = Term::Maybe(Box::new(Term::Many(Box::new(item), ",".to_owned())));
+                Some(all([text("["), items, text("]")]))
+            }
+            Some("object") | None
+                if kind.is_some() || schema.get("properties").is_some() || depth == MAX_DEPTH =>
+            {
+                let property = |property: &Property| {
+                    self.room.take(property.name.len())?;
+                    let value = self.value(property.schema, deeper)?;
+                    Some(all([text(&format!("{}:", property.name)), value]))
+                };
+                let properties = separated(&properties_of(self.root, schema), ",", property)?;
+                Some(all([text("{"), properties, text("}")]))
+            }
+            _ => Some(self.string()),
         }
-        Some("object") | None
-            if kind.is_some() || schema.get("properties").is_some() || depth == MAX_DEPTH =>
-        {
-            let property = |property: &Property| {
-                let value = braced_value(root, property.schema, quote, deeper);
-                all([text(&format!("{}:", property.name)), value])
-            };
-            all([text("{"), separated(&properties_of(root, schema), ",", property), text("}")])
-        }
-        _ => quoted(quote),
     }
-}
 
-fn quoted(quote: &str) -> Term {
-    all([text(quote), Term::Until(quote.to_owned())])
+    fn words(&self, words: &[&str]) -> Option<Term> {
+        let quote = self.quote;
+        self.room.take(words.iter().map(|word| word.len()).sum())?;
+        Some(Term::Any(words.iter().map(|word| text(&format!("{quote}{word}{quote}"))).collect()))
+    }
+
+    fn string(&self) -> Term {
+        all([text(self.quote), Term::Until(self.quote.to_owned())])
+    }
 }

@@ -15,6 +15,7 @@ mod vocabulary;
 pub use compile::CompileGrammar;
 pub use error::{GrammarError, GuideError};
 pub use grammar::{Grammar, MAX_CHOICES, MAX_GRAMMAR_BYTES};
+pub(crate) use schema::compact;
 pub use schema::{MAX_SCHEMA_DEPTH, MAX_SCHEMA_REFERENCES};
 pub use sequence::{Guide, Progress};
 pub use vocabulary::Vocabulary;

@@ -15,8 +15,9 @@ const OPTIONS: &str = "x-guidance";
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// White space between the parts of a document: as people and models write it, but not without end.
-const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,64}";
+/// White space between two parts of a document: a space, or a new line and its indentation. Where more is allowed, small
+/// models write little else.
+const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,32}";
 
 /// Checks a schema against the limits.
 ///
@@ -69,7 +70,7 @@ fn check_field(key: &str, value: &Value, references: &mut usize) -> Result<(), G
 }
 
 /// The schema with llguidance's options, as we set them.
-pub(super) fn compact(schema: &Value) -> Value {
+pub(crate) fn compact(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
             let mut fields = fields.clone();

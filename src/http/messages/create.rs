@@ -46,6 +46,7 @@ async fn answer(
         generation.stop.clone(),
         prompt.len() as u32,
     );
-    let running = generate::start(state, served, vec![prompt], &generation, "messages").await?;
+    let running = generate::start(state, served, vec![prompt], &generation, "messages").await;
+    let running = running.map_err(|error| error.renamed(request::NAMES))?;
     narrate::respond(running, narrator, generation.delivery).await
 }

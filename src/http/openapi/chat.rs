@@ -73,7 +73,7 @@ struct ChatCompletionRequest {
     /// Functions that the model may call, if it writes calls in a format that is known.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Map<String, Value>>>,
-    /// `auto`, `none`, or an object that allows some of the tools.
+    /// `auto`, `none`, `required`, or an object that names a function or allows some of the tools.
     #[schema(value_type = Option<Object>)]
     tool_choice: Option<Value>,
     /// Whether it may call several at once. Absent: true.

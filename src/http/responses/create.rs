@@ -25,7 +25,8 @@ pub(in crate::http) async fn handle(
     let served = state.served()?;
     let mut request = request::read(fields)?;
     let Prompt { tokens, generation, input } = prompt::prepare(&state, served, &tenant, &mut request).await?;
-    let running = generate::start(&state, served, vec![tokens], &generation, "input").await?;
+    let running = generate::start(&state, served, vec![tokens], &generation, "input").await;
+    let running = running.map_err(|error| error.renamed(request::NAMES))?;
     let id = random_id("resp_");
     let key = Key { tenant: state.tenant_name(&tenant), id: id.clone() };
     let keeper = match request.keeping {

@@ -1,3 +1,4 @@
+use troupe_actors::guide::Grammar;
 use troupe_actors::testing::{calling_card, model_card};
 
 use super::*;
@@ -110,8 +111,6 @@ fn what_is_wrong_with_a_choice_is_named() {
     for (choice, param, code) in [
         (json!(1), "tool_choice", "invalid_type"),
         (json!("any"), "tool_choice", "invalid_value"),
-        (json!("required"), "tool_choice", "unsupported_parameter"),
-        (named("f"), "tool_choice", "unsupported_parameter"),
         (named("h"), "tool_choice.function.name", "invalid_value"),
         (json!({"type": "function"}), "tool_choice.function", "missing_required_parameter"),
         (
@@ -129,7 +128,11 @@ fn what_is_wrong_with_a_choice_is_named() {
             "invalid_value",
         ),
         (allowed("all", json!([named("f")])), "tool_choice.allowed_tools.mode", "invalid_value"),
-        (allowed("required", json!([named("f")])), "tool_choice", "unsupported_parameter"),
+        (
+            allowed("required", json!([named("h")])),
+            "tool_choice.allowed_tools.tools[0].function.name",
+            "invalid_value",
+        ),
     ] {
         let error = of(&json!({"tools": [function("f")], "tool_choice": choice})).unwrap_err().to_json();
         assert_eq!(
@@ -140,6 +143,75 @@ fn what_is_wrong_with_a_choice_is_named() {
     }
     let error = of(&json!({"tool_choice": "required"})).unwrap_err();
     assert_eq!(error.to_string(), "invalid value for 'tool_choice': it is allowed only with tools");
+}
+
+#[test]
+fn a_choice_that_has_to_call_holds_the_answer_to_calls() {
+    let tools = json!([function("f"), function("g-1")]);
+    let named = json!({"type": "function", "function": {"name": "g-1"}});
+    let allowed = json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}});
+    for (choice, parallel, callable, calls) in [
+        (json!("required"), true, vec!["f", "g-1"], CallLimit::Any),
+        (json!("required"), false, vec!["f", "g-1"], CallLimit::One),
+        (allowed, true, vec!["g-1"], CallLimit::Any),
+        // One tool by its name is one call.
+        (named, true, vec!["g-1"], CallLimit::One),
+    ] {
+        let body = json!({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel});
+        let toolbox = of(&body).unwrap();
+        assert_eq!((names(&toolbox), toolbox.calls), (callable.clone(), calls), "{choice}");
+        assert_eq!(toolbox.definitions.len(), 2, "{choice}");
+        // Quoted once in JSON, once more in Lark, and as Rust shows it.
+        let Hold::Answer(format) = toolbox.hold else { panic!("{choice} forces nothing") };
+        let grammar = format!("{format:?}").replace('\\', "");
+        let is_there = |name: &str| grammar.contains(&format!("{{\"name\": \"{name}\""));
+        for name in ["f", "g-1"] {
+            assert_eq!(is_there(name), callable.contains(&name), "{grammar}");
+        }
+    }
+    assert_eq!(of(&json!({"tools": tools})).unwrap().hold, Hold::Nothing);
+}
+
+#[test]
+fn a_strict_schema_holds_the_calls_of_a_free_answer_where_they_begin_with_a_marker() {
+    let tool = |strict: bool| json!({"type": "function", "function": {"name": "f", "strict": strict}});
+    let tokenizer = model_card(64).unwrap().tokenizer;
+    for (format, tools, is_held) in [
+        ("hermes", json!([tool(true), function("g")]), true),
+        ("hermes", json!([tool(false), function("g")]), false),
+        ("llama3", json!([tool(true)]), false),
+        ("harmony", json!([tool(true)]), false),
+    ] {
+        let output = OutputSyntax::choose(format, "none", None, &tokenizer).unwrap();
+        let read = read(&mut Fields::of(json!({ "tools": tools }), "body").unwrap(), &output).unwrap();
+        assert_eq!(matches!(read.hold, Hold::Calls(_)), is_held, "{format}: {tools}");
+        // A format of all the answer leaves no room for calls.
+        let asked = Format::new("response_format", Grammar::json_object(), None);
+        assert_eq!(read.hold.beside(Some(asked.clone())), Ok(Some(asked)));
+    }
+}
+
+#[test]
+fn a_schema_that_has_to_be_enforced_and_cannot_be_is_refused() {
+    let qwen = OutputSyntax::choose("qwen3_coder", "none", None, &model_card(64).unwrap().tokenizer).unwrap();
+    let hermes = calling_card(64).unwrap().output;
+    let elsewhere = json!({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}});
+    let pattern = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^x$"}}});
+    let named_so = json!({"type": "object", "properties": {"pattern": {"type": "string"}}});
+    for (output, schema, strict, param) in [
+        (&hermes, &elsewhere, true, Some("tools[0].function.parameters")),
+        (&hermes, &elsewhere, false, None),
+        (&hermes, &pattern, true, None),
+        (&qwen, &pattern, true, Some("tools[0].function.strict")),
+        (&qwen, &pattern, false, None),
+        (&qwen, &named_so, true, None),
+    ] {
+        let function = json!({"name": "f", "strict": strict, "parameters": schema});
+        let body = json!({"tools": [{"type": "function", "function": function}], "tool_choice": "required"});
+        let read = read(&mut Fields::of(body, "body").unwrap(), output);
+        let refused = read.err().map(|error| error.to_json()["error"]["param"].clone());
+        assert_eq!(refused, param.map(Value::from), "{schema}");
+    }
 }
 
 #[test]

@@ -52,7 +52,8 @@ await run({
     const answer = await ai.generateText({
       ...ask,
       prompt: "What is the weather in Paris?",
-      toolChoice: "required",
+      maxOutputTokens: 128,
+      toolChoice: { type: "tool", toolName: tool.name },
       tools: {
         [tool.name]: ai.tool({
           description: tool.description,

@@ -70,8 +70,19 @@ pub struct Answer {
 pub struct Choice {
     pub text: String,
     pub finish_reason: String,
+    pub reasoning: String,
+    /// Calls of tools, without their ids, which no two answers share.
+    pub calls: Vec<Call>,
     /// Entries of a chat's `logprobs.content`.
     pub logprobs: Vec<Value>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Call {
+    pub name: String,
+    /// JSON text.
+    pub arguments: String,
 }
 
 impl Answer {
@@ -143,10 +154,29 @@ impl Answer {
         assert_eq!(choice.finish_reason, "", "{part} after the end of its choice");
         let texts = [&part["message"]["content"], &part["delta"]["content"], &part["text"]];
         choice.text.extend(texts.into_iter().filter_map(Value::as_str));
+        let thoughts = [&part["message"]["reasoning_content"], &part["delta"]["reasoning_content"]];
+        choice.reasoning.extend(thoughts.into_iter().filter_map(Value::as_str));
+        let calls = [&part["message"]["tool_calls"], &part["delta"]["tool_calls"]];
+        calls.into_iter().filter_map(Value::as_array).flatten().for_each(|call| choice.add_call(call));
         if let Some(reason) = part["finish_reason"].as_str() {
             reason.clone_into(&mut choice.finish_reason);
         }
         choice.logprobs.extend(part["logprobs"]["content"].as_array().into_iter().flatten().cloned());
+    }
+}
+
+impl Choice {
+    /// Adds a call, or more of the last one, as a delta or a whole message has it.
+    fn add_call(&mut self, part: &Value) {
+        let function = &part["function"];
+        if let Some(name) = function["name"].as_str() {
+            assert!(part["id"].as_str().is_some_and(|id| !id.is_empty()), "{part}");
+            self.calls.push(Call { name: name.to_owned(), arguments: String::new() });
+        }
+        if let Some(index) = part.get("index") {
+            assert_eq!(index.as_u64(), Some(self.calls.len() as u64 - 1), "{part}");
+        }
+        self.calls.last_mut().unwrap().arguments += function["arguments"].as_str().unwrap();
     }
 }
 

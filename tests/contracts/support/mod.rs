@@ -4,6 +4,7 @@ mod answer;
 mod client;
 mod named_events;
 mod server;
+mod templates;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,9 +12,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use answer::{Answer, Event, Events};
+pub use answer::{Answer, Call, Choice, Event, Events};
 pub use client::{Client, Response};
 pub use server::{Server, Status};
+pub use templates::{FORMATS, ToolServer};
 
 /// The longest that anything is waited for. A limit for a machine that is busy with other tests, not a measure.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -33,7 +34,12 @@ pub struct Status {
 impl Server {
     /// Starts a server of the default model with further flags, and waits until it is ready.
     pub fn start(flags: &[&str]) -> Self {
-        let (mut process, log) = spawn(0, flags);
+        Self::start_model(&model(), flags)
+    }
+
+    /// The same of another model.
+    pub fn start_model(model: &Path, flags: &[&str]) -> Self {
+        let (mut process, log) = spawn(model, 0, flags);
         let deadline = Instant::now() + PATIENCE;
         let mut before_ready = Vec::new();
         loop {
@@ -55,7 +61,7 @@ impl Server {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        let (process, log) = spawn(address.port(), flags);
+        let (process, log) = spawn(&model(), address.port(), flags);
         let server = Self { client: Client { address }, process, log, before_ready: Vec::new() };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
@@ -168,9 +174,9 @@ impl Drop for Server {
     }
 }
 
-fn spawn(port: u16, flags: &[&str]) -> (Child, Receiver<String>) {
+fn spawn(model: &Path, port: u16, flags: &[&str]) -> (Child, Receiver<String>) {
     let mut process = troupe(&["serve", "--port", &port.to_string(), "--model"])
-        .arg(model())
+        .arg(model)
         .args(flags)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,0 +1,129 @@
+//! The grammars of answers that have to call, and of those that may by a schema that is `strict`.
+//!
+//! Schemas are enforced by them. One that is not `strict`, and cannot be, counts as far as it can: for the names of the
+//! arguments and their plain types.
+
+use serde_json::Value;
+use troupe_actors::call_grammar::{CallGrammarError, relaxed};
+use troupe_actors::guide::Grammar;
+use troupe_actors::output_syntax::OutputSyntax;
+use troupe_actors::parsers::{CallBody, Tool};
+use troupe_actors::session::CallLimit;
+
+use super::{Definition, unsupported};
+use crate::http::error::ApiError;
+use crate::http::response_format::Format;
+
+/// What schemas say of texts, and formats that write texts as they stand do not enforce.
+const OF_TEXTS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
+
+/// What an answer is held to that consists of calls of these tools.
+///
+/// # Errors
+/// A `strict` schema that cannot be enforced, by its name; more than a grammar may hold.
+pub(super) fn answer(
+    output: &OutputSyntax,
+    callable: &[&Definition],
+    calls: CallLimit,
+) -> Result<Format, ApiError> {
+    let grammars = Schemas::read(output, callable)?.grammars(|tools| output.call_grammar(tools, calls));
+    format("tool_choice", grammars)
+}
+
+/// What an answer is held to that may call these tools, if one of them is `strict`. None if none is, or if no grammar
+/// tells where a call of this model's begins.
+///
+/// # Errors
+/// A `strict` schema that cannot be enforced, by its name; more than a grammar may hold.
+pub(super) fn calls(
+    output: &OutputSyntax,
+    callable: &[&Definition],
+    calls: CallLimit,
+) -> Result<Option<Format>, ApiError> {
+    let begins_with_a_marker =
+        output.format.is_some_and(|format| !format.has_channels() && format.call_syntax().bare.is_none());
+    if !begins_with_a_marker || !callable.iter().any(|definition| definition.is_strict) {
+        return Ok(None);
+    }
+    let free = |tools: &[Tool]| Ok(output.free_grammar(tools, calls)?.unwrap_or_default());
+    format("tools", Schemas::read(output, callable)?.grammars(free)).map(Some)
+}
+
+/// A grammar by the schemas as they are, and one by as much of them as has to be enforced.
+type Grammars = [Result<Grammar, String>; 2];
+
+fn format(param: &'static str, [exact, loose]: Grammars) -> Result<Format, ApiError> {
+    match (exact, loose) {
+        (Ok(exact), loose) => Ok(Format::new(param, exact, loose.ok())),
+        (Err(_), Ok(loose)) => Ok(Format::new(param, loose, None)),
+        (Err(reason), Err(_)) => Err(ApiError::invalid(param, reason)),
+    }
+}
+
+/// The tools with their schemas as they are, and with as much of them as has to be enforced.
+struct Schemas {
+    exact: Vec<Tool>,
+    loose: Vec<Tool>,
+}
+
+impl Schemas {
+    fn read(output: &OutputSyntax, callable: &[&Definition]) -> Result<Self, ApiError> {
+        let (mut exact, mut loose) = (Vec::new(), Vec::new());
+        for definition in callable {
+            let tool = &definition.tool;
+            if definition.is_strict {
+                check_strict(definition, output)?;
+                exact.push(tool.clone());
+                loose.push(tool.clone());
+            } else {
+                let relaxed = Tool { name: tool.name.clone(), parameters: relaxed(&tool.parameters) };
+                let is_within_limits = Grammar::json_schema(tool.parameters.clone()).is_ok();
+                exact.push(if is_within_limits { tool.clone() } else { relaxed.clone() });
+                loose.push(relaxed);
+            }
+        }
+        Ok(Self { exact, loose })
+    }
+
+    fn grammars(&self, text: impl Fn(&[Tool]) -> Result<String, CallGrammarError>) -> Grammars {
+        [&self.exact, &self.loose].map(|tools| {
+            let text = text(tools).map_err(|error| error.to_string())?;
+            Grammar::lark(&text).map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// Refuses what the grammar of a `strict` tool would leave out.
+fn check_strict(Definition { param, tool, .. }: &Definition, output: &OutputSyntax) -> Result<(), ApiError> {
+    if let Err(error) = Grammar::json_schema(tool.parameters.clone()) {
+        return Err(ApiError::invalid(format!("{param}.parameters"), error.to_string()));
+    }
+    let body = output.format.map(|format| format.call_syntax().body);
+    let writes_texts_as_they_stand = matches!(body, Some(CallBody::Parameters(_) | CallBody::Braced { .. }));
+    match of_texts(&tool.parameters).filter(|_| writes_texts_as_they_stand) {
+        Some(keyword) => {
+            let reason = format!(
+                "calls of this model write texts as they stand, for which {keyword:?} is not enforced"
+            );
+            Err(unsupported(format!("{param}.strict"), reason))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The first of such keywords in a schema. What has one of these names, but is none, has another type.
+fn of_texts(schema: &Value) -> Option<&'static str> {
+    match schema {
+        Value::Object(fields) => {
+            let is_said = |keyword: &&str| {
+                fields.get(*keyword).is_some_and(|value| value.is_string() || value.is_number())
+            };
+            OF_TEXTS
+                .into_iter()
+                .find(|keyword| is_said(keyword))
+                .or_else(|| fields.values().find_map(of_texts))
+        }
+        Value::Array(items) => items.iter().find_map(of_texts),
+        _ => None,
+    }
+}
