@@ -176,6 +176,8 @@ impl Engine {
             self.slots.bind(binding)?;
         }
         let batch = Batch::new(plan, &self.slots, &self.info.limits)?;
+        let last = plan.rows.iter().flat_map(|row| &row.blocks).map(|block| block.0 as usize).max();
+        self.kv.used(last.map_or(0, |last| last + 1));
         let hidden = fuse(&self.model.forward(&batch, &mut self.kv)?)?;
         let (rows, output) = self.sample(plan, &batch, hidden)?;
         let mut outputs = match &output {

@@ -1,6 +1,6 @@
 //! KV memory: the blocks' bytes. Which block belongs to whom is the scheduler's affair.
 
-use mlx_sys::{Array, Dtype, KvLayout, KvSlabs, eval};
+use mlx_sys::{Array, Dtype, KvLayout, KvSlabs, PagesAhead, eval};
 use troupe_protocol::KvCacheDtype;
 
 use crate::error::{GpuError, Result};
@@ -79,6 +79,8 @@ pub struct KvCache {
     layers: Vec<KvLayer>,
     kinds: Vec<CacheKind>,
     shape: KvShape,
+    /// Of our own body alone: the other writes to all of its memory when it is made.
+    ahead: Option<PagesAhead>,
 }
 
 /// How many blocks there are, of what.
@@ -100,7 +102,7 @@ impl KvCache {
     /// # Errors
     /// If MLX cannot allocate them.
     pub fn new(kinds: Vec<CacheKind>, shape: KvShape) -> Result<Self> {
-        let mut cache = Self { layers: Vec::with_capacity(kinds.len()), kinds, shape };
+        let mut cache = Self { layers: Vec::with_capacity(kinds.len()), kinds, shape, ahead: None };
         cache.reset()?;
         Ok(cache)
     }
@@ -110,13 +112,26 @@ impl KvCache {
     /// # Errors
     /// If MLX cannot allocate them.
     pub fn reset(&mut self) -> Result<()> {
+        // It holds on to the slabs.
+        self.ahead = None;
         self.layers.clear();
         for kind in &self.kinds {
             let KvShape { block_size, body, .. } = self.shape;
             let slabs = allocate(*kind, self.shape)?;
             self.layers.push(KvLayer { slabs, kind: *kind, block_size, body });
         }
+        if self.shape.body == KvBody::Paged {
+            let slabs: Vec<&Array> = self.layers.iter().flat_map(|layer| layer.slabs.arrays()).collect();
+            self.ahead = Some(PagesAhead::new(&slabs)?);
+        }
         Ok(())
+    }
+
+    /// Says that the first `blocks` blocks are in use, so that memory for the next can be made ready.
+    pub fn used(&self, blocks: usize) {
+        if let Some(ahead) = &self.ahead {
+            ahead.used(blocks);
+        }
     }
 
     /// The blocks of a layer.
@@ -162,7 +177,7 @@ fn allocate(kind: CacheKind, shape: KvShape) -> Result<KvSlabs> {
     let (kv_heads, dim) = (num_heads as i32, head_dim as i32);
     let (num_blocks, block_size) = (shape.num_blocks as i32, shape.block_size as i32);
     match shape.body {
-        // Our primitive reads only what it wrote, so pages that are never written stay virtual.
+        // Our primitive reads only what it wrote, so pages far beyond what was used stay virtual.
         KvBody::Paged => Ok(KvSlabs::new(KvLayout { num_blocks, block_size, kv_heads, dim }, shape.dtype)?),
         // Padding reads anywhere, and a masked NaN is still a NaN.
         KvBody::Stock => {

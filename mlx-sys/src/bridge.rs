@@ -213,6 +213,7 @@ pub(crate) mod ffi {
 
     unsafe extern "C++" {
         include!("mlx-sys/cpp/bridge.h");
+        include!("mlx-sys/cpp/pages_ahead.h");
 
         #[namespace = "mlx::core"]
         #[cxx_name = "array"]
@@ -371,6 +372,12 @@ pub(crate) mod ffi {
         // block_copy.cc
         fn read_blocks(slab: &MlxArray, ids: &[i32]) -> Result<UniquePtr<MlxArray>>;
         fn write_blocks(slab: &MlxArray, ids: &[i32], contents: &MlxArray) -> Result<UniquePtr<MlxArray>>;
+
+        // pages_ahead.cc
+        type PagesAhead;
+        fn pages_ahead(slabs: &CxxVector<MlxArray>) -> Result<UniquePtr<PagesAhead>>;
+        fn used(self: &PagesAhead, blocks: usize);
+        fn settle(self: &PagesAhead) -> usize;
 
         // sampling.cc: the logits, then for each penalty the counts of the prompt and of what was generated.
         fn has_sampling(logits: &MlxArray) -> bool;

@@ -20,6 +20,7 @@ pub mod memory;
 mod ops;
 mod packed;
 mod paged;
+mod pages_ahead;
 pub mod profile;
 mod projection;
 mod sampling;
@@ -44,5 +45,6 @@ pub use paged::{
     Columns, KvLayout, KvScales, KvSlabs, Projected, RaggedBatch, ScoreOptions, TokenAngles, Visibility,
     paged_attention,
 };
+pub use pages_ahead::PagesAhead;
 pub use projection::{Around, Gate, Norm};
 pub use sampling::{Choice, Drawing, Penalty, RowChoice, TokenLogprobs};
