@@ -98,12 +98,14 @@ bool PagePopulator::populate(const BlockMemory& slab, size_t first, size_t last)
 #endif
 }
 
-PagesAhead::PagesAhead(const std::vector<mlx::core::array>& slabs) : slabs_(slabs.begin(), slabs.end()), populator_(memory_of(slabs)) {}
+PagesAhead::PagesAhead(const std::vector<mlx::core::array>& slabs) : slabs_(slabs), populator_(memory_of(slabs)) {}
 
 void PagesAhead::used(size_t blocks) const { populator_.used(blocks); }
 
 size_t PagesAhead::settle() const { return populator_.settle(); }
 
-std::unique_ptr<PagesAhead> pages_ahead(const std::vector<mlx::core::array>& slabs) { return std::make_unique<PagesAhead>(slabs); }
+std::unique_ptr<PagesAhead> pages_ahead(const std::vector<mlx::core::array>& slabs) {
+  return std::make_unique<PagesAhead>(slabs);
+}
 
 }  // namespace troupe
