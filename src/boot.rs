@@ -167,6 +167,7 @@ impl Company {
         let queue = SchedulerBounds {
             max_queued: config.scheduler.max_queued,
             step_growth: config.scheduler.step_growth_percent,
+            long_prompt_share: config.scheduler.long_prompt_share_percent,
             cache: match config.cache.share {
                 Share::Tenant => CacheShare::Tenant,
                 Share::Server => CacheShare::Server,

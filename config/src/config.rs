@@ -112,6 +112,8 @@ pub struct SchedulerConfig {
     pub max_queued: u32,
     /// How much longer prompts may make a step that streams wait for, in percent.
     pub step_growth_percent: u32,
+    /// Percent of the time that long prompts get beside streams, in steps of their own.
+    pub long_prompt_share_percent: u32,
 }
 
 /// The prefix cache.

@@ -69,6 +69,7 @@ impl Scheduler {
             last_step: None,
             first_step: None,
             num_named: found,
+            in_pauses: false,
         });
         if sequence.progress == Progress::New {
             sequence.progress = Progress::Started;

@@ -258,7 +258,7 @@ impl Scheduler {
     fn executor_ready(&mut self, limits: EngineLimits, stored: &[StoredBlock], effects: &mut Effects) {
         debug_assert!(self.running.is_empty() && self.in_flight.is_empty());
         self.executor = Executor::Up;
-        self.pace = Pace::new(self.config.step_growth, limits.max_num_batched_tokens);
+        self.pace = Pace::new(&self.config, limits.max_num_batched_tokens);
         if limits.block_size != self.limits.block_size {
             for sequence in self.sequences.values_mut() {
                 sequence.reset_chain();

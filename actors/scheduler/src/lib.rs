@@ -50,7 +50,10 @@ pub const MAX_REPLAYS: u8 = 2;
 pub const MASK_PATIENCE: u64 = 2_000;
 
 /// See [`Config::step_growth`].
-pub const DEFAULT_STEP_GROWTH: u32 = 130;
+pub const DEFAULT_STEP_GROWTH: u32 = 100;
+
+/// See [`Config::long_prompt_share`]. A long prompt takes 1.45 times what it takes alone.
+pub const DEFAULT_LONG_PROMPT_SHARE: u32 = 69;
 
 /// What the scheduler is told beside the engine's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,9 @@ pub struct Config {
     pub preemption: Preemption,
     /// Percent by which prompts may lengthen a step that streams wait for.
     pub step_growth: u32,
+    /// Percent of the time that long prompts get beside streams, in steps of their own for which streams pause; 0 means
+    /// that prompts only lengthen steps, however long they are. Below 100.
+    pub long_prompt_share: u32,
 }
 
 impl Default for Config {
@@ -78,6 +84,7 @@ impl Default for Config {
             cache_key: 0,
             preemption: Preemption::ForShares,
             step_growth: DEFAULT_STEP_GROWTH,
+            long_prompt_share: DEFAULT_LONG_PROMPT_SHARE,
         }
     }
 }
@@ -192,7 +199,7 @@ impl Scheduler {
             trusted_from: StepId(0),
             deadlines: BTreeSet::new(),
             next_step: StepId(0),
-            pace: Pace::new(config.step_growth, limits.max_num_batched_tokens),
+            pace: Pace::new(&config, limits.max_num_batched_tokens),
             mask_wait: None,
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! One token budget serves everybody. Rows that decode come first, a token each. What is left is for prompts, as far as
 //! [`crate::pace`] allows it beside streams: half of it for the oldest of the least served tenant, so that none is starved,
-//! half for the shortest, so that none waits behind a long one. A long prompt never stops a stream, and streams, being at
-//! most `max_num_seqs` tokens a step, never stop a prompt.
+//! half for the shortest, so that none waits behind a long one. Streams, being at most `max_num_seqs` tokens a step, never
+//! stop a prompt. A prompt so long that it would be in very many paced steps gets a part of the time instead, for which
+//! streams pause: each paced step would read all keys and values before it again, for a few tokens.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,13 +27,20 @@ struct Draft {
     bindings: Vec<Binding>,
     rows: Vec<Row>,
     in_flight: Vec<InFlightRow>,
+    /// Rows of one token, which come before those of prompts.
+    decode_rows: u32,
+    /// Whether streams sit it out for prompts.
+    is_pause: bool,
 }
 
 /// A running sequence with more than one token to compute.
+#[derive(Clone, Copy)]
 struct Prompt {
     id: SequenceId,
     tenant: TenantId,
     wanted: u32,
+    /// Whether streams paused for it before: its rest is not left to paced steps.
+    in_pauses: bool,
 }
 
 impl Draft {
@@ -43,7 +51,16 @@ impl Draft {
             bindings: Vec::new(),
             rows: Vec::with_capacity(num_running),
             in_flight: Vec::with_capacity(num_running),
+            decode_rows: 0,
+            is_pause: false,
         }
+    }
+
+    fn submitted(&self, at: Timestamp) -> Submitted {
+        let prompts = self.rows.iter().skip(self.decode_rows as usize);
+        let prompt_tokens = prompts.map(|row| row.tokens.count()).sum();
+        let Self { step, decode_rows, is_pause, .. } = *self;
+        Submitted { step, at, decode_rows, prompt_tokens, is_pause }
     }
 }
 
@@ -61,17 +78,25 @@ impl Scheduler {
         self.admit(now, effects);
         let budget = self.limits.max_num_batched_tokens;
         let mut draft = Draft::new(self.next_step, budget, self.running.len());
-        let (streams, prompts) = self.wanted_rows();
-        for id in streams {
-            self.add_row(id, 1, &mut draft, effects);
+        let (streams, mut prompts) = self.wanted_rows();
+        let pause = self.pause(&streams, &mut prompts);
+        if let Some(tokens) = pause {
+            draft.is_pause = true;
+            draft.budget = tokens.min(budget);
+            self.add_prompts(prompts.clone(), &mut draft, effects);
         }
-        let (decode_rows, left) = (draft.rows.len() as u32, draft.budget);
-        self.add_prompts(prompts, &mut draft, effects);
+        // Blocks may not have allowed what streams would have paused for.
+        if draft.rows.is_empty() {
+            draft.is_pause = false;
+            draft.budget = budget;
+            streams.into_iter().for_each(|id| self.add_row(id, 1, &mut draft, effects));
+            draft.decode_rows = draft.rows.len() as u32;
+            self.add_prompts(prompts, &mut draft, effects);
+        }
         if draft.rows.is_empty() {
             return None;
         }
-        let prompt_tokens = left - draft.budget;
-        self.pace.submitted(Submitted { step: draft.step, at: now, decode_rows, prompt_tokens });
+        self.pace.submitted(draft.submitted(now));
         Some(self.submit(draft))
     }
 
@@ -111,10 +136,36 @@ impl Scheduler {
             match sequence.next_row(u32::MAX).map_or(0, |row| row.count()) {
                 0 => {}
                 1 => streams.push(id),
-                wanted => prompts.push(Prompt { id, tenant: sequence.request.tenant, wanted }),
+                wanted => {
+                    let in_pauses = sequence.residence().is_some_and(|residence| residence.in_pauses);
+                    prompts.push(Prompt { id, tenant: sequence.request.tenant, wanted, in_pauses });
+                }
             }
         }
         (streams, prompts)
+    }
+
+    /// Tokens of prompts in a step for which streams pause, if it is time for one; long prompts have no part in other
+    /// steps, and are removed from `prompts`.
+    ///
+    /// Their tenant is the least served of the streams'. One that was served less does not wait for the pace at all, and
+    /// for one that was served more nobody pauses.
+    fn pause(&self, streams: &[SequenceId], prompts: &mut Vec<Prompt>) -> Option<u32> {
+        let service = |tenant: TenantId| self.tenants.service(tenant);
+        let least = streams.iter().map(|id| service(self.sequences[id].request.tenant)).min()?;
+        let rows = streams.len() as u32;
+        let is_long = |prompt: &Prompt| prompt.in_pauses || self.pace.is_long(prompt.wanted, rows);
+        let is_long = |prompt: &Prompt| service(prompt.tenant) == least && is_long(prompt);
+        if !prompts.iter().any(is_long) {
+            return None;
+        }
+        let Some(tokens) = self.pace.pause() else {
+            prompts.retain(|prompt| !is_long(prompt));
+            return None;
+        };
+        let wanted = prompts.iter().fold(0, |sum: u32, prompt| sum.saturating_add(prompt.wanted));
+        // A little more brings them to their end.
+        Some(if wanted / 2 < tokens { wanted } else { tokens })
     }
 
     /// Whether a sequence has a row in the step that is being made.
@@ -182,6 +233,7 @@ impl Scheduler {
         let Some(residence) = sequence.residence_mut() else { return };
         residence.num_scheduled_tokens = end;
         residence.last_step = Some(draft.step);
+        residence.in_pauses |= draft.is_pause;
         let is_first = residence.first_step.is_none();
         residence.first_step.get_or_insert(draft.step);
         let (slot, blocks) = (residence.slot, residence.blocks.clone());

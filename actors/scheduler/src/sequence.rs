@@ -76,6 +76,8 @@ pub(crate) struct Residence {
     pub(crate) first_step: Option<StepId>,
     /// Blocks from the first on whose contents have names.
     pub(crate) num_named: usize,
+    /// Whether streams paused for its prompt.
+    pub(crate) in_pauses: bool,
 }
 
 /// The row that a sequence could have in the next step.

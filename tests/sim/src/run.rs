@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use troupe_protocol::{EngineLimits, Fault};
 use troupe_scheduler::{
-    CacheShare, Config, DEFAULT_STEP_GROWTH, Effect, Effects, Event, Preemption, Scheduler, Timestamp,
+    CacheShare, Config, DEFAULT_LONG_PROMPT_SHARE, DEFAULT_STEP_GROWTH, Effect, Effects, Event, Preemption,
+    Scheduler, Timestamp,
 };
 
 use crate::canary::Canary;
@@ -29,6 +30,8 @@ pub struct Variant {
     pub budget: Option<u32>,
     /// Percent by which prompts may lengthen a step.
     pub step_growth: u32,
+    /// Percent of the time that long prompts get in steps of their own.
+    pub long_prompt_share: u32,
 }
 
 /// All that are run for each seed, the one that is served first.
@@ -39,12 +42,13 @@ pub const VARIANTS: [Variant; 6] = {
         preemption: Preemption::ForShares,
         budget: None,
         step_growth: DEFAULT_STEP_GROWTH,
+        long_prompt_share: DEFAULT_LONG_PROMPT_SHARE,
     };
     [
         served,
-        Variant { lookahead: 0, step_growth: 1, ..served },
-        Variant { cache: CacheShare::Off, step_growth: u32::MAX, ..served },
-        Variant { cache: CacheShare::Server, budget: Some(64), ..served },
+        Variant { lookahead: 0, step_growth: 1, long_prompt_share: 0, ..served },
+        Variant { cache: CacheShare::Off, step_growth: u32::MAX, long_prompt_share: 95, ..served },
+        Variant { cache: CacheShare::Server, budget: Some(64), long_prompt_share: 30, ..served },
         Variant { preemption: Preemption::ForMemory, ..served },
         Variant { budget: Some(2048), ..served },
     ]
@@ -126,6 +130,7 @@ impl<'a> Simulation<'a> {
             cache_key: 0x0123_4567_89ab_cdef,
             preemption: variant.preemption,
             step_growth: variant.step_growth,
+            long_prompt_share: variant.long_prompt_share,
         };
         let mut gpu = FakeGpu::new(limits);
         gpu.full_disk = Some(7);

@@ -79,11 +79,21 @@ impl Machine {
 
     /// The 95th percentile of the gaps between tokens of a sequence from a time on.
     fn gap(&self, id: u64, since: u64) -> u64 {
+        let gaps = self.gaps(id, since);
+        gaps[gaps.len() * 95 / 100]
+    }
+
+    fn longest_gap(&self, id: u64, since: u64) -> u64 {
+        self.gaps(id, since).pop().unwrap_or(0)
+    }
+
+    /// Ascending.
+    fn gaps(&self, id: u64, since: u64) -> Vec<u64> {
         let times = self.tokens.iter().filter(|(other, at)| other.0 == id && *at >= since);
         let times: Vec<u64> = times.map(|&(_, at)| at).collect();
         let mut gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         gaps.sort_unstable();
-        gaps[gaps.len() * 95 / 100]
+        gaps
     }
 }
 
@@ -120,7 +130,15 @@ fn a_long_prompt_and_streams_leave_each_other_their_part() {
     let during = beside.gap(1, arrived);
     let most = u64::from(100 + Config::default().step_growth);
     assert!(100 * during < before * (most + 20), "gaps grow from {before} to {during} us");
-    assert!(10 * ttft < 19 * alone, "{alone} us alone, {ttft} us beside streams");
+    assert!(2 * ttft < 3 * alone, "{alone} us alone, {ttft} us beside streams");
+
+    let even = Config { long_prompt_share: 0, ..Config::default() };
+    let mut even = with_streams(even);
+    let arrived = even.now;
+    even.arrive(0, LONG.0, LONG.1, 1);
+    let slower = even.run_to_token_of(LONG.0) - arrived;
+    assert!(even.longest_gap(1, arrived) < 3 * before, "no step is for the prompt alone");
+    assert!(4 * slower > 5 * ttft, "{slower} us with paced steps alone, {ttft} us with some whole ones");
 
     let unpaced = Config { step_growth: u32::MAX, ..Config::default() };
     let mut unpaced = with_streams(unpaced);
