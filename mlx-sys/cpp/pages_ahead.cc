@@ -1,13 +1,11 @@
 #include "pages_ahead.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
 #include <unistd.h>
-#endif
 
 #include "large_pages.h"
 
@@ -30,6 +28,23 @@ std::vector<BlockMemory> memory_of(const std::vector<mlx::core::array>& slabs) {
   return memory;
 }
 
+// Writes to the page of `address` what it holds: a zero that is there becomes a zero, in one access, so that nothing is
+// lost of what others write meanwhile. A page that holds anything else at this place is present already.
+void touch(uintptr_t address) {
+  unsigned char zero = 0;
+  auto* byte = reinterpret_cast<unsigned char*>(address);
+  __atomic_compare_exchange_n(byte, &zero, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+// Makes the pages of blocks first..last present. Each comes by a fault of its own, for which the system locks this mapping
+// alone: asking for all in one call would hold up whoever maps memory meanwhile, and allocators do.
+void populate(const BlockMemory& slab, size_t first, size_t last) {
+  first = std::min(first, slab.count), last = std::min(last, slab.count);
+  auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<uintptr_t>(slab.data);
+  uintptr_t from = start + first * slab.block_bytes, to = start + last * slab.block_bytes;
+  for (uintptr_t address = from; address < to; address = (address / page + 1) * page) touch(address);
+}
+
 }  // namespace
 
 PagePopulator::PagePopulator(std::vector<BlockMemory> slabs)
@@ -44,9 +59,9 @@ PagePopulator::~PagePopulator() {
   thread_.join();
 }
 
-// From the middle of a page on, the next one is wanted.
+// From the first block of a page on, the next one is wanted.
 void PagePopulator::used(size_t blocks) {
-  size_t wanted = ((blocks + stride_ / 2) / stride_ + 1) * stride_;
+  size_t wanted = ((blocks + stride_ - 1) / stride_ + 1) * stride_;
   {
     std::lock_guard lock(mutex_);
     if (wanted <= wanted_) return;
@@ -57,7 +72,7 @@ void PagePopulator::used(size_t blocks) {
 
 size_t PagePopulator::settle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return refused_ || present_ == wanted_; });
+  changed_.wait(lock, [this] { return present_ == wanted_; });
   return present_;
 }
 
@@ -69,33 +84,16 @@ void PagePopulator::run() {
     size_t first = present_, last = first + stride_;
     for (const auto& slab : slabs_) {
       lock.unlock();
-      bool done = populate(slab, first, last);
+      auto begun = std::chrono::steady_clock::now();
+      populate(slab, first, last);
+      auto took = std::chrono::steady_clock::now() - begun;
       lock.lock();
-      if (stop_) return;
-      if (!done) {
-        // Pages come when they are written to, as they would have without this.
-        refused_ = true;
-        changed_.notify_all();
-        return;
-      }
+      // Clearing pages keeps a core busy: it is the others' for as long.
+      if (changed_.wait_for(lock, took, [this] { return stop_; })) return;
     }
     present_ = last;
     changed_.notify_all();
   }
-}
-
-// Makes the pages of blocks first..last present without a change to what is in them. Answers whether the system can.
-bool PagePopulator::populate(const BlockMemory& slab, size_t first, size_t last) const {
-#if defined(__linux__) && defined(MADV_POPULATE_WRITE)
-  first = std::min(first, slab.count), last = std::min(last, slab.count);
-  if (first == last) return true;
-  auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<uintptr_t>(slab.data);
-  uintptr_t from = (start + first * slab.block_bytes) / page * page, to = start + last * slab.block_bytes;
-  return madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE) == 0;
-#else
-  static_cast<void>(slab), static_cast<void>(first), static_cast<void>(last);
-  return false;
-#endif
 }
 
 PagesAhead::PagesAhead(const std::vector<mlx::core::array>& slabs) : slabs_(slabs), populator_(memory_of(slabs)) {}

@@ -40,14 +40,13 @@ class PagePopulator {
 
  private:
   void run();
-  bool populate(const BlockMemory& slab, size_t first, size_t last) const;
 
   const std::vector<BlockMemory> slabs_;
   size_t stride_;  // blocks whose part of the largest slab fills a large page
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t wanted_, present_ = 0;  // blocks
-  bool stop_ = false, refused_ = false;
+  bool stop_ = false;
   std::thread thread_;
 };
 

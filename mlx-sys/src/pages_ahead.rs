@@ -10,9 +10,6 @@ use crate::bridge::ffi;
 
 /// Makes the pages of slabs present before blocks in them are used, on a thread of its own, so that no step waits while
 /// the system finds and clears them. Holds on to the slabs.
-///
-/// Only where the system can do it without touching what pages hold (Linux 5.14 and later); elsewhere pages come when
-/// they are written to.
 pub struct PagesAhead(UniquePtr<ffi::PagesAhead>);
 
 impl PagesAhead {
@@ -30,7 +27,7 @@ impl PagesAhead {
         self.0.used(blocks);
     }
 
-    /// Waits until all that is wanted so far is present, or the system refuses. Answers how many blocks of each slab, at
+    /// Waits until all that is wanted so far is present. Answers how many blocks of each slab, at
     /// least, are present.
     #[must_use]
     pub fn settle(&self) -> usize {

@@ -20,7 +20,8 @@ endfunction()
 set(KERNEL_FILES
   attention.cc dense.cc kv.cc limits.cc linear.cc packed.cc quantize.cc rows.cc table.cc vocabulary.cc)
 set(TROUPE_CPU
-  cores.cc dense.cc dispatch.cc limits.cc linear.cc logit_row.cc packed.cc pool.cc sampling.cc selection.cc)
+  cores.cc dense.cc dispatch.cc limits.cc linear.cc logit_row.cc packed.cc pool.cc sampling.cc selection.cc
+  turns.cc)
 list(TRANSFORM TROUPE_CPU PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 add_kernels(base)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/cores.h"
+#include "cpu/turns.h"
 
 namespace troupe {
 namespace {
@@ -81,6 +82,7 @@ class Pool {
     wake_.notify_all();
     take_all();
     leave_no_worker_inside();
+    let_others_go_first();
   }
 
  private:
@@ -160,6 +162,7 @@ class Pool {
         take_all();
         state = state_.fetch_sub(1, std::memory_order_acq_rel);
         state_.notify_all();
+        let_others_go_first();
       }
     }
   }

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "cpu/cores.h"
 #include "cpu/pool.h"
+#include "cpu/turns.h"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -49,6 +50,25 @@ void test_affinity() {
 }  // namespace
 #endif
 
+namespace {
+
+void test_courtesy() {
+  auto now = Courtesy::Clock::now();
+  Courtesy courtesy;
+  check(courtesy.is_due(now), "a thread begins with a courtesy");
+  auto back = now + Courtesy::kLong;
+  courtesy.came_back(now, back);
+  check(!courtesy.is_due(back), "one courtesy does not follow the other");
+  check(courtesy.is_due(back + Courtesy::kEvery), "neighbours are let go first soon again");
+  now = back, back = now + 2 * Courtesy::kLong;
+  courtesy.came_back(now, back);
+  auto given = back - now, kept = Courtesy::kReserve * given;
+  check(!courtesy.is_due(back + kept - Courtesy::kEvery), "rivals get a small part of the time");
+  check(courtesy.is_due(back + kept), "but some");
+}
+
+}  // namespace
+
 // Every index runs once, whatever the number of threads, and after every change of it.
 void test_pool() {
   for (size_t threads : {1, 4, 2, 9, 1, 3}) {
@@ -67,6 +87,7 @@ void test_pool() {
 #if defined(__linux__)
   test_affinity();
 #endif
+  test_courtesy();
   set_pool_threads(0);
   check(pool_threads() == 1, "a pool has one thread at least");
   std::printf("pool: passed\n");
