@@ -167,7 +167,7 @@ impl Bench {
 
 /// Tokens that depend on nothing but the row, so that the executor costs nothing.
 fn outcome(plan: &StepPlan) -> StepOutcome {
-    let sampled = plan.rows.iter().filter(|row| row.output == RowOutput::Sample);
+    let sampled = plan.rows.iter().filter(|row| row.output.samples());
     let rows = sampled.map(|row| {
         let last = match &row.tokens {
             RowTokens::Prompt(tokens) => tokens.last().copied().unwrap_or_default(),
