@@ -8,17 +8,23 @@
 use troupe_protocol::{RowOutput, StepMasks};
 
 use crate::event::{Effect, Effects, Timestamp};
-use crate::{InFlight, MASK_PATIENCE, Scheduler};
+use crate::{InFlight, InFlightRow, MASK_PATIENCE, Scheduler};
 
 impl Scheduler {
     /// Until when a step waits for masks, if it does. Those who wait for theirs were in one step, and stay together: going
-    /// on one by one, they would have a step each. A session that takes longer than [`MASK_PATIENCE`] is not waited for.
+    /// on one by one, they would have a step each. A session that takes longer than the patience is not waited for.
     pub(crate) fn masks_awaited_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let patience = self.mask_patience();
         let awaited = self.running.iter().filter_map(|id| self.sequences[id].awaits_mask());
-        awaited
-            .map(|since| Timestamp(since.0.saturating_add(MASK_PATIENCE)))
-            .filter(|until| *until > now)
-            .max()
+        awaited.map(|since| Timestamp(since.0.saturating_add(patience))).filter(|until| *until > now).max()
+    }
+
+    /// Microseconds. What is left of the step is time enough to submit the next.
+    fn mask_patience(&self) -> u64 {
+        let waits = |row: &InFlightRow| row.output == RowOutput::SampleLater;
+        let step = self.in_flight.back().filter(|step| step.rows.iter().any(waits));
+        let takes = step.and_then(|step| self.pace.decode_time(step.rows.len() as u32));
+        takes.map_or(MASK_PATIENCE, |takes| MASK_PATIENCE.max(takes / 2))
     }
 
     /// Hands out the masks of the step in flight, if rows of it wait for theirs. Those that have none are taken back.

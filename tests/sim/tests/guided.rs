@@ -75,6 +75,29 @@ fn a_row_whose_mask_does_not_come_is_computed_again_and_others_go_on() {
 }
 
 #[test]
+fn masks_are_waited_for_as_long_as_their_step_is_computed_anyway() {
+    const STEP: u64 = 20_000;
+    let mut world = World::with_queue(LIMITS, 8);
+    (1..=2).for_each(|id| world.arrive(guided_sequence(id, 3, 10)));
+    // What a step takes is known when one was done that had no prompts.
+    for (step, patience) in [(1, MASK_PATIENCE), (2, STEP / 2), (3, STEP / 2), (4, STEP / 2)] {
+        while world.submit() {}
+        world.now = step * STEP;
+        world.finish();
+        world.give_mask(1);
+        assert!(!world.submit());
+        assert_eq!(world.scheduler.next_deadline(), Some(Timestamp(world.now + patience)));
+        world.now += patience - 1;
+        assert!(!world.submit());
+        world.give_mask(2);
+    }
+    assert!(world.submit());
+    assert_eq!(late_masks(&world), [[1, 2]; 4]);
+    world.run();
+    (1..=2).for_each(|id| world.assert_complete(id));
+}
+
+#[test]
 fn a_sequence_that_is_gone_gets_no_mask_and_is_not_waited_for() {
     let mut world = in_lookahead();
     world.give_mask(1);
