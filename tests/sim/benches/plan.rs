@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use troupe_protocol::{
-    EngineLimits, LengthClasses, NewSequence, RowOutcome, RowOutput, RowTokens, SampledToken, SequenceId,
-    StepOutcome, StepPlan, TenantId, TokenId,
+    EngineLimits, LengthClasses, NewSequence, RowOutcome, RowTokens, SampledToken, SequenceId, StepOutcome,
+    StepPlan, TenantId, TokenId,
 };
 use troupe_scheduler::{Config, Effect, Effects, Event, Scheduler, Timestamp};
 use troupe_sim::random::Random;
