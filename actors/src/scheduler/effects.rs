@@ -49,7 +49,8 @@ impl SchedulerActor {
 
     /// Tells the executor, if there is one.
     pub(super) fn send(&mut self, command: GpuCommand) {
-        match self.data.as_ref().map_or(Ok(()), |data| data.try_send(command)) {
+        let Some(data) = &self.data else { return };
+        match data.try_send(command) {
             Ok(()) => {}
             // The supervisor says so too; nothing more is sent until it brings another.
             Err(TrySendError::Disconnected(_)) => self.data = None,
