@@ -14,7 +14,7 @@ pub type StartExecutor = Box<dyn FnMut(EventSink) -> io::Result<ExecutorHandle> 
 
 /// A running executor.
 pub struct ExecutorHandle {
-    /// For `Load`, `Submit` and `Drain`.
+    /// For `Load`, `Submit`, `Masks` and `Drain`.
     pub data: Sender<GpuCommand>,
     /// For `Stats` and `Stop`.
     pub urgent: Sender<GpuCommand>,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
-use crossbeam_channel::{Sender, TrySendError};
+use crossbeam_channel::Sender;
 use tokio::sync::oneshot;
 use troupe_protocol::{
     EngineLimits, Fault, GpuCommand, GpuEvent, NewSequence, RejectReason, SequenceEvent, SequenceId, StepId,
@@ -199,24 +199,20 @@ impl SchedulerActor {
 
     fn submit_steps(&mut self) {
         let now = self.now();
-        let mut effects = Effects::new();
         while self.data.is_some() {
-            let Some(plan) = self.ask(|core| core.plan(now, &mut effects)).flatten() else { break };
+            let mut effects = Effects::new();
+            let plan = self.ask(|core| core.plan(now, &mut effects)).flatten();
+            // Masks of the step in flight go before the one that is built on it.
+            self.perform(effects);
+            let Some(plan) = plan else { break };
             self.submit(plan);
         }
-        self.perform(effects);
     }
 
     fn submit(&mut self, plan: StepPlan) {
-        let Some(data) = &self.data else { return };
         tracing::trace!(step = %plan.step, rows = plan.rows.len(), "submitted");
         self.submitted.push_back((plan.step, Instant::now()));
-        match data.try_send(GpuCommand::Submit(plan)) {
-            Ok(()) => {}
-            // The supervisor says so too; nothing more is sent until it brings another.
-            Err(TrySendError::Disconnected(_)) => self.data = None,
-            Err(TrySendError::Full(_)) => unreachable!("the lane holds more than the steps in flight"),
-        }
+        self.send(GpuCommand::Submit(plan));
     }
 
     fn status(&self) -> SchedulerStatus {

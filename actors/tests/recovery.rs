@@ -14,7 +14,7 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_protocol::gpu::{DATA_LANE, URGENT_LANE};
 use troupe_protocol::{
     CpuOptions, DeviceChoice, EngineInfo, EngineLimits, Fault, FinishReason, GpuCommand, GpuEvent,
-    KvCacheDtype, LengthClasses, LoadRequest, NewSequence, Priority, RowOutcome, RowOutput, SampledToken,
+    KvCacheDtype, LengthClasses, LoadRequest, NewSequence, Priority, RowOutcome, SampledToken,
     SamplingParams, SequenceEvent, SequenceId, StepOutcome, TenantId, WeightDtype,
 };
 
@@ -74,7 +74,7 @@ impl Puppet {
                         return (self.sink)(GpuEvent::Fault(Fault::ExecutorLost { message }));
                     }
                     self.steps -= 1;
-                    let sampling = plan.rows.iter().filter(|row| row.output == RowOutput::Sample);
+                    let sampling = plan.rows.iter().filter(|row| row.output.samples());
                     let rows = sampling.map(|row| {
                         let id = token_at(row.sequence, row.start + row.tokens.count());
                         RowOutcome {
@@ -89,7 +89,8 @@ impl Puppet {
                         unsaved: vec![],
                     }));
                 }
-                Ok(GpuCommand::Stats) => {}
+                // No sequence here is guided.
+                Ok(GpuCommand::Masks(_) | GpuCommand::Stats) => {}
                 Ok(GpuCommand::Drain | GpuCommand::Stop) | Err(_) => return (self.sink)(GpuEvent::Stopped),
             }
         }

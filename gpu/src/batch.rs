@@ -88,7 +88,7 @@ impl Batch {
             end += span.num_tokens;
             (span.output, end as i32 - 1)
         });
-        ends.filter(|(output, _)| *output == RowOutput::Sample).map(|(_, last)| last).collect()
+        ends.filter(|(output, _)| output.samples()).map(|(_, last)| last).collect()
     }
 }
 
@@ -186,19 +186,25 @@ fn check(row: &Row, limits: &EngineLimits) -> Result<()> {
     if let Some(block) = row.blocks.iter().find(|block| block.0 >= limits.num_blocks) {
         return refuse(format!("{block} is not below the {} blocks", limits.num_blocks));
     }
-    if let Some(mask) = &row.mask {
-        let (words, wanted) = (mask.words().len(), TokenMask::num_words(limits.vocab_size));
-        if words != wanted {
-            return refuse(format!("a mask of {words} words, and not {wanted}"));
-        }
-        if mask.is_empty() {
-            return refuse("a mask that allows nothing".to_owned());
-        }
+    if let Some(reason) = row.mask.as_ref().and_then(|mask| check_mask(mask, limits.vocab_size).err()) {
+        return refuse(reason);
     }
     if let RowTokens::Prompt(ids) = &row.tokens
         && let Some(id) = ids.iter().find(|id| **id >= limits.vocab_size)
     {
         return refuse(format!("token {id} is not below the vocabulary size of {}", limits.vocab_size));
+    }
+    Ok(())
+}
+
+/// Checks that a mask is as wide as the vocabulary, and not empty.
+pub(crate) fn check_mask(mask: &TokenMask, vocab_size: u32) -> Result<(), String> {
+    let (words, wanted) = (mask.words().len(), TokenMask::num_words(vocab_size));
+    if words != wanted {
+        return Err(format!("a mask of {words} words, and not {wanted}"));
+    }
+    if mask.is_empty() {
+        return Err("a mask that allows nothing".to_owned());
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use mlx_sys::{Array, Device, async_eval, eval, fuse, memory, set_default_device}
 use troupe_model_files::ModelFiles;
 use troupe_protocol::{
     Binding, BlockId, CpuAffinity, CpuOptions, DeviceChoice, EngineInfo, EngineLimits, GpuStats, LoadRequest,
-    Row, RowOutcome, RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId, StepOutcome, StepPlan,
-    StoredBlock,
+    Row, RowOutcome, RowOutput, RowTokens, SamplingParams, SequenceId, SlotId, StepId, StepMasks,
+    StepOutcome, StepPlan, StoredBlock,
 };
 use troupe_sampler::Scratch;
 
@@ -18,10 +18,11 @@ use crate::error::{GpuError, Result};
 use crate::kv::KvCache;
 use crate::load::{Loader, Storage};
 use crate::models::{ConfigReader, Model, family};
-use crate::sampling::{Chosen, SampleRow, Sampled, sample};
+use crate::sampling::{Chosen, Sampled, sample};
 use crate::slots::Slots;
 use crate::store::{Basis, BlockStore, Medium};
 use crate::transfer::{self, Saves};
+use crate::unsampled::{Unsampled, Wanted};
 
 /// Freed buffers that MLX may keep for reuse on the CPU: enough for a step's intermediate values.
 const CPU_CACHE_BYTES: usize = 64 << 20;
@@ -52,10 +53,24 @@ struct InFlight {
 enum Output {
     /// Nothing.
     None,
+    /// Logits, and masks that are to come.
+    Unsampled(Unsampled),
     /// Tokens.
     Sampled(Sampled),
     /// Nothing but keys and values: these hidden states depend on the last of them.
     Hidden(Array),
+}
+
+impl Output {
+    /// What is computed, or will be.
+    fn arrays(&self) -> Vec<&Array> {
+        match self {
+            Self::None => vec![],
+            Self::Unsampled(unsampled) => vec![unsampled.logits()],
+            Self::Sampled(sampled) => sampled.outputs(),
+            Self::Hidden(hidden) => vec![hidden],
+        }
+    }
 }
 
 impl Engine {
@@ -180,11 +195,7 @@ impl Engine {
         self.kv.used(last.map_or(0, |last| last + 1));
         let hidden = fuse(&self.model.forward(&batch, &mut self.kv)?)?;
         let (rows, output) = self.sample(plan, &batch, hidden)?;
-        let mut outputs = match &output {
-            Output::None => vec![],
-            Output::Sampled(sampled) => sampled.outputs(),
-            Output::Hidden(hidden) => vec![hidden],
-        };
+        let mut outputs = output.arrays();
         outputs.extend(self.kv.arrays());
         outputs.push(self.slots.last_tokens());
         async_eval(&outputs)?;
@@ -199,19 +210,9 @@ impl Engine {
         batch: &Batch,
         hidden: Array,
     ) -> Result<(Vec<(usize, SequenceId)>, Output)> {
-        let sampling = batch.spans.iter().filter(|span| span.output == RowOutput::Sample);
-        let rows: Vec<_> = sampling
-            .map(|span| {
-                let (row, position) = (&plan.rows[span.row], span.context_len + span.num_tokens);
-                ((span.row, row.sequence), {
-                    let mask = row.mask.as_ref();
-                    SampleRow { slot: row.slot, position: position as u32, mask }
-                })
-            })
-            .collect();
-        let (owners, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        let rows = Wanted::of(plan, batch);
         if rows.is_empty() {
-            return Ok((owners, Output::Hidden(hidden)));
+            return Ok((Vec::new(), Output::Hidden(hidden)));
         }
         let wanted = batch.sampled_tokens();
         let hidden = if wanted.len() as i32 == batch.num_tokens() {
@@ -219,12 +220,48 @@ impl Engine {
         } else {
             hidden.take(&vector(&wanted)?, 0)?
         };
-        let logits = fuse(&self.model.logits(&hidden)?)?;
-        let sampled = sample(&logits, &rows, &mut self.slots)?;
-        if let Some((slots, tokens)) = sampled.on_device() {
-            self.slots.keep(plan.step, slots, tokens)?;
+        let unsampled = Unsampled::new(fuse(&self.model.logits(&hidden)?)?, rows);
+        if unsampled.waits() {
+            return Ok((Vec::new(), Output::Unsampled(unsampled)));
         }
+        self.choose(plan.step, &unsampled)
+    }
+
+    /// The same where no row waits for its mask.
+    fn choose(&mut self, step: StepId, unsampled: &Unsampled) -> Result<(Vec<(usize, SequenceId)>, Output)> {
+        let rows: Vec<_> = unsampled.rows().iter().map(Wanted::sample_row).collect();
+        let sampled = sample(unsampled.logits(), &rows, &mut self.slots)?;
+        if let Some((slots, tokens)) = sampled.on_device() {
+            self.slots.keep(step, slots, tokens)?;
+        }
+        let owners = unsampled.rows().iter().map(|row| (row.index, row.sequence)).collect();
         Ok((owners, Output::Sampled(sampled)))
+    }
+
+    /// Starts the sampling of the step submitted last, if it waits for these masks. Masks of a step that is not there are
+    /// ignored: it has failed.
+    ///
+    /// # Errors
+    /// Masks that do not fit the step, or MLX's error. The step is forgotten; call [`Self::reset`] then.
+    pub fn give_masks(&mut self, masks: StepMasks) -> Result<()> {
+        let step = masks.step;
+        let waits = |last: &mut InFlight| last.step == step && matches!(last.output, Output::Unsampled(_));
+        let Some(InFlight { output: Output::Unsampled(unsampled), saves, .. }) =
+            self.in_flight.pop_back_if(waits)
+        else {
+            return Ok(());
+        };
+        let unsampled = unsampled.masked(masks, self.info.limits.vocab_size)?;
+        let (rows, output) = if unsampled.rows().is_empty() {
+            (Vec::new(), Output::Hidden(unsampled.logits().clone()))
+        } else {
+            self.choose(step, &unsampled)?
+        };
+        let mut outputs = output.arrays();
+        outputs.push(self.slots.last_tokens());
+        async_eval(&outputs)?;
+        self.in_flight.push_back(InFlight { step, rows, output, saves });
+        Ok(())
     }
 
     /// Steps in flight.
@@ -235,12 +272,9 @@ impl Engine {
     /// Whether the oldest step in flight is computed, so that [`Self::finish`] would not wait.
     pub fn is_oldest_done(&self) -> bool {
         self.in_flight.front().is_some_and(|step| {
-            let computed = match &step.output {
-                Output::None => true,
-                Output::Sampled(sampled) => sampled.outputs().iter().all(|array| array.is_available()),
-                Output::Hidden(hidden) => hidden.is_available(),
-            };
-            computed && step.saves.as_ref().is_none_or(Saves::are_available)
+            let waits = matches!(step.output, Output::Unsampled(_));
+            let computed = || step.output.arrays().iter().all(|array| array.is_available());
+            !waits && computed() && step.saves.as_ref().is_none_or(Saves::are_available)
         })
     }
 
@@ -258,6 +292,7 @@ impl Engine {
     fn outcome(&mut self, InFlight { step, rows, output, saves }: InFlight) -> Result<StepOutcome> {
         let tokens = match output {
             Output::None => Vec::new(),
+            Output::Unsampled(_) => return Err(GpuError::Step("its masks did not come".to_owned())),
             Output::Sampled(sampled) => sampled.read(&mut self.scratch)?,
             Output::Hidden(hidden) => hidden.wait().map(|()| Vec::new())?,
         };

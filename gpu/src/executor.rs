@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 use troupe_protocol::gpu::{DATA_LANE, URGENT_LANE};
-use troupe_protocol::{Fault, GpuCommand, GpuEvent, LoadRequest, StepId, StepPlan};
+use troupe_protocol::{Fault, GpuCommand, GpuEvent, LoadRequest, StepId, StepMasks, StepPlan};
 
 use crate::engine::Engine;
 use crate::error::GpuError;
@@ -27,7 +27,7 @@ pub type EventSink = Box<dyn FnMut(GpuEvent) + Send>;
 /// The sending ends of a running executor.
 #[derive(Debug)]
 pub struct Executor {
-    /// For `Load`, `Submit` and `Drain`.
+    /// For `Load`, `Submit`, `Masks` and `Drain`.
     pub data: Sender<GpuCommand>,
     /// For `Stats` and `Stop`.
     pub urgent: Sender<GpuCommand>,
@@ -103,6 +103,7 @@ impl Worker {
             }
             Next::Command(GpuCommand::Load(request)) => self.load(&request),
             Next::Command(GpuCommand::Submit(plan)) => self.submit(&plan),
+            Next::Command(GpuCommand::Masks(masks)) => self.give_masks(masks),
             Next::Command(GpuCommand::Stats) => {
                 let stats = self.engine.as_ref().map(Engine::stats).unwrap_or_default();
                 (self.sink)(GpuEvent::Stats(stats));
@@ -162,6 +163,14 @@ impl Worker {
             // Steps before this one are sound: their outcomes are still wanted.
             self.finish_all();
             self.fail(plan.step, &error);
+        }
+    }
+
+    fn give_masks(&mut self, masks: StepMasks) {
+        let step = masks.step;
+        if let Some(Err(error)) = self.engine.as_mut().map(|engine| engine.give_masks(masks)) {
+            self.finish_all();
+            self.fail(step, &error);
         }
     }
 

@@ -20,6 +20,7 @@ mod sampling;
 mod slots;
 mod store;
 mod transfer;
+mod unsampled;
 
 pub use engine::Engine;
 pub use error::{ConfigError, GpuError, Result};

@@ -8,8 +8,8 @@ use support::{BLOCK_SIZE, default_model};
 use tempfile::TempDir;
 use troupe_gpu::Executor;
 use troupe_protocol::{
-    BlockId, Fault, GpuCommand, GpuEvent, History, RowOutput, RowTokens, SlotId, StepId, StepOutcome,
-    StepPlan,
+    BlockId, Fault, GpuCommand, GpuEvent, History, RowOutput, RowTokens, SequenceId, SlotId, StepId,
+    StepOutcome, StepPlan, TokenId, TokenMask,
 };
 
 fn broken() -> TempDir {
@@ -131,6 +131,86 @@ fn chunks_without_a_token_are_answered_too() {
     plan.rows[0].output = RowOutput::None;
     running.submit(plan);
     assert_eq!(running.outcome(), StepOutcome { step: StepId(0), rows: vec![], unsaved: vec![] });
+}
+
+/// Tokens that may be chosen, of the tiny model's 64.
+fn only(tokens: &[TokenId]) -> TokenMask {
+    let mut mask = TokenMask::none(64);
+    tokens.iter().for_each(|&token| mask.allow(token));
+    mask
+}
+
+/// The step after the first, which waits for its mask.
+fn waiting(step: u64) -> StepPlan {
+    let mut plan = next(step);
+    plan.rows[0].output = RowOutput::SampleLater;
+    plan
+}
+
+#[test]
+fn a_mask_that_comes_while_its_step_is_computed_says_the_same_as_one_that_came_with_it() {
+    let running = Running::with_model();
+    let mask = only(&[3, 11, 40]);
+    running.submit(first(0));
+    let token = running.outcome().rows[0].token.id;
+    let mut known = next(1);
+    (known.rows[0].tokens, known.rows[0].mask) = (RowTokens::Prompt(vec![token]), Some(mask.clone()));
+    running.submit(known);
+    let wanted = running.outcome();
+    assert!(mask.allows(wanted.rows[0].token.id));
+
+    running.submit(first(0));
+    running.submit(waiting(1));
+    assert_eq!(running.outcome().step, StepId(0));
+    running.masks(1, vec![(SequenceId(1), mask)]);
+    running.submit(next(2));
+    assert_eq!((running.outcome(), running.outcome().step), (wanted, StepId(2)));
+}
+
+#[test]
+fn a_row_whose_mask_does_not_come_gives_no_token_and_can_be_computed_again() {
+    let running = Running::with_model();
+    running.submit(first(0));
+    running.submit(waiting(1));
+    let token = running.outcome().rows[0].token.id;
+    running.masks(1, vec![]);
+    assert_eq!(running.outcome(), StepOutcome { step: StepId(1), rows: vec![], unsaved: vec![] });
+    let mut again = next(2);
+    (again.rows[0].start, again.rows[0].tokens) = (5, RowTokens::Prompt(vec![token]));
+    again.rows[0].mask = Some(only(&[40]));
+    running.submit(again);
+    assert_eq!(running.outcome().rows[0].token.id, 40);
+}
+
+#[test]
+fn masks_that_do_not_fit_fail_their_step_and_those_of_no_step_are_ignored() {
+    let running = Running::with_model();
+    for (sequence, mask, part) in [
+        (2, only(&[1]), "no row of it waits for a mask"),
+        (1, TokenMask::none(64), "allows nothing"),
+        (1, TokenMask::all(65), "3 words, and not 2"),
+    ] {
+        running.submit(first(0));
+        running.submit(waiting(1));
+        assert_eq!(running.outcome().step, StepId(0));
+        running.masks(1, vec![(SequenceId(sequence), mask)]);
+        let message = running.failure(1);
+        assert!(message.contains(part), "{part}: {message}");
+        running.masks(1, vec![(SequenceId(1), only(&[1]))]);
+    }
+    running.submit(first(2));
+    assert_eq!(running.outcome().step, StepId(2));
+}
+
+#[test]
+fn drain_does_not_wait_for_masks() {
+    let running = Running::with_model();
+    running.submit(first(0));
+    running.submit(waiting(1));
+    assert_eq!(running.outcome().step, StepId(0));
+    running.send(GpuCommand::Drain);
+    assert!(running.failure(1).contains("its masks did not come"));
+    running.assert_stops();
 }
 
 #[test]

@@ -1,14 +1,15 @@
 //! The executor's contract. Commands arrive on two bounded lanes (urgent before data), events leave by
-//! a sink given at start. `Load`, `Submit` and `Drain` travel on the data lane, `Stats` and `Stop` on the urgent one.
+//! a sink given at start. `Load`, `Submit`, `Masks` and `Drain` travel on the data lane, `Stats` and `Stop` on the urgent one.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{BlockName, EngineLimits, Fault, StepId, StepOutcome, StepPlan, StoreId};
+use crate::{BlockName, EngineLimits, Fault, StepId, StepMasks, StepOutcome, StepPlan, StoreId};
 
-/// Capacity of the data lane. The scheduler keeps two steps in flight; the rest is room for `Load` and `Drain`.
-pub const DATA_LANE: usize = 4;
+/// Capacity of the data lane. The scheduler keeps two steps in flight, each with its masks; the rest is room for `Load` and
+/// `Drain`.
+pub const DATA_LANE: usize = 6;
 /// Capacity of the urgent lane. A sender that finds it full waits: the executor looks between steps.
 pub const URGENT_LANE: usize = 8;
 
@@ -19,6 +20,8 @@ pub enum GpuCommand {
     Load(LoadRequest),
     /// Run a step; answered by `StepDone` or `StepFailed`.
     Submit(StepPlan),
+    /// Sample the rows of a step in flight that wait for their masks. Without effect on a step that is not: it failed.
+    Masks(StepMasks),
     /// Report memory and progress; answered by `Stats`.
     Stats,
     /// Finish what is in flight, then stop; answered by `Stopped`.

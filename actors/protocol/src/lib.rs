@@ -28,6 +28,6 @@ pub use mask::TokenMask;
 pub use sampling::SamplingParams;
 pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
 pub use step::{
-    Binding, BlockTransfer, History, Row, RowOutcome, RowOutput, RowTokens, StepOutcome, StepPlan,
+    Binding, BlockTransfer, History, Row, RowOutcome, RowOutput, RowTokens, StepMasks, StepOutcome, StepPlan,
 };
 pub use tenant::{Priority, Rate, RateStatus, RateStatuses, TenantPolicy};

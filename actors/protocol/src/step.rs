@@ -77,8 +77,8 @@ pub struct Row {
     pub blocks: Vec<BlockId>,
     /// What is wanted of the last token's logits.
     pub output: RowOutput,
-    /// Of a guided sequence's row that samples: the tokens that may be chosen, at least one. Log-probabilities are
-    /// of all tokens nevertheless.
+    /// Of a guided sequence's row with [`RowOutput::Sample`]: the tokens that may be chosen, at least one.
+    /// Log-probabilities are of all tokens nevertheless.
     pub mask: Option<TokenMask>,
 }
 
@@ -108,6 +108,29 @@ pub enum RowOutput {
     None,
     /// The next token is sampled from them.
     Sample,
+    /// The next token is sampled from them within a mask that is not known yet and comes by [`StepMasks`].
+    SampleLater,
+}
+
+impl RowOutput {
+    /// Whether the next token is sampled, at once or later.
+    pub fn samples(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Sample | Self::SampleLater => true,
+        }
+    }
+}
+
+/// The masks of a step in flight that has rows with [`RowOutput::SampleLater`]. They come once, while the step is computed
+/// and before the next one is submitted; until then no row of the step is sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepMasks {
+    /// The step.
+    pub step: StepId,
+    /// What rows may choose from, by their sequences, in row order; each mask allows a token at least. A row that waits
+    /// and has none here gives no token: its sequence goes on as if the row had asked for nothing.
+    pub masks: Vec<(SequenceId, TokenMask)>,
 }
 
 /// What a step sampled.
@@ -115,7 +138,7 @@ pub enum RowOutput {
 pub struct StepOutcome {
     /// The step.
     pub step: StepId,
-    /// One for each row with [`RowOutput::Sample`], in row order.
+    /// One for each row that samples, in row order, those aside that waited for a mask and got none.
     pub rows: Vec<RowOutcome>,
     /// Blocks that the step was to save and the store did not take.
     pub unsaved: Vec<BlockName>,

@@ -188,7 +188,7 @@ impl Scheduler {
         let InFlight { rows, .. } = oldest.unwrap_or(InFlight { step, rows: Vec::new() });
         for row in &rows {
             match self.sequences.get_mut(&row.sequence) {
-                Some(sequence) if row.output == RowOutput::Sample => sequence.unread -= 1,
+                Some(sequence) if row.output.samples() => sequence.unread -= 1,
                 Some(_) => {}
                 None if row.decodes => self.tenants.refund(row.tenant, Price::Decode, 1),
                 None => {}

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use troupe_protocol::{
     EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, SampledToken, SequenceId,
-    StepId, StepOutcome, StoredBlock, TenantPolicy, TokenMask, Usage,
+    StepId, StepMasks, StepOutcome, StoredBlock, TenantPolicy, TokenMask, Usage,
 };
 
 /// Microseconds since an origin that the shell chooses. Never decreases from call to call.
@@ -88,6 +88,8 @@ pub enum Effect {
         /// Which.
         sequence: SequenceId,
     },
+    /// Hand the masks of a step in flight to the executor, before any other step.
+    GiveMasks(StepMasks),
     /// Hand a token to the session.
     Deliver {
         /// Whose.

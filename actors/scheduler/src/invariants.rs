@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use troupe_protocol::SequenceId;
+use troupe_protocol::{RowOutput, SequenceId};
 
 use crate::Scheduler;
 use crate::sequence::Phase;
@@ -18,11 +18,18 @@ impl Scheduler {
         self.check_blocks()?;
         self.check_places()?;
         require(self.in_flight.len() <= self.config.lookahead + 1, || "too many steps in flight".into())?;
+        let before_last = self.in_flight.iter().rev().skip(1).flat_map(|step| &step.rows);
+        let mut unmasked = before_last.filter(|row| row.output == RowOutput::SampleLater);
+        require(unmasked.next().is_none(), || "a step is built on one that waits for masks".into())?;
         for sequence in self.sequences.values() {
             let id = sequence.request.id;
-            require(sequence.unread as usize <= self.in_flight.len(), || format!("{id}: unread tokens"))?;
-            let read_first = !sequence.is_lockstep() || sequence.unread <= 1;
+            let rows = || self.in_flight.iter().flat_map(|step| &step.rows).filter(|row| row.sequence == id);
+            let unread = rows().filter(|row| row.output.samples()).count();
+            require(sequence.unread as usize == unread, || format!("{id}: unread tokens"))?;
+            let read_first = !sequence.is_lockstep() || unread <= 1;
             require(read_first, || format!("{id}: sampled before its last token was read"))?;
+            let within = rows().filter(|row| row.output == RowOutput::Sample).count();
+            require(!sequence.is_guided() || within <= 1, || format!("{id}: two tokens within one mask"))?;
             let most = sequence.generated.len() as u32 + sequence.unread;
             require(most <= sequence.request.max_tokens, || format!("{id}: more than max_tokens"))?;
         }
@@ -81,11 +88,11 @@ fn require(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use troupe_protocol::{
-        BlockId, BlockName, EngineLimits, LengthClasses, NewSequence, Priority, SamplingParams, SequenceId,
-        StepId, TenantId, TokenMask,
+        BlockId, BlockName, EngineLimits, LengthClasses, NewSequence, Priority, RowOutput, SamplingParams,
+        SequenceId, StepId, TenantId, TokenMask,
     };
 
-    use crate::{Config, Event, InFlight, Scheduler, Timestamp};
+    use crate::{Config, Event, InFlight, InFlightRow, Scheduler, Timestamp};
 
     const LIMITS: EngineLimits = EngineLimits {
         max_model_len: 64,
@@ -123,15 +130,27 @@ mod tests {
         scheduler
     }
 
+    fn sequence(scheduler: &mut Scheduler, id: u64) -> &mut crate::sequence::Sequence {
+        scheduler.sequences.get_mut(&SequenceId(id)).expect("it is there")
+    }
+
     fn residence(scheduler: &mut Scheduler, id: u64) -> &mut crate::sequence::Residence {
-        let sequence = scheduler.sequences.get_mut(&SequenceId(id)).expect("it is there");
-        sequence.residence_mut().expect("it runs")
+        sequence(scheduler, id).residence_mut().expect("it runs")
+    }
+
+    /// A step more, with a row of the guided sequence.
+    fn ride_on(scheduler: &mut Scheduler, output: RowOutput) {
+        let first = &scheduler.in_flight[0].rows;
+        let row = first.iter().find(|row| row.sequence == SequenceId(2)).expect("it has a row");
+        let rows = vec![InFlightRow { output, ..*row }];
+        scheduler.in_flight.push_back(InFlight { step: StepId(1), rows });
+        sequence(scheduler, 2).unread += 1;
     }
 
     #[test]
     fn every_mistake_in_the_books_is_noticed() {
         type Mistake = fn(&mut Scheduler);
-        let mistakes: [(&str, Mistake); 18] = [
+        let mistakes: [(&str, Mistake); 20] = [
             ("blocks are in quarantine", |s| s.blocks.miscount_quarantine()),
             ("has other owners than it counts", |s| residence(s, 1).blocks.truncate(1)),
             ("has other owners than it counts", |s| residence(s, 1).blocks[0] = BlockId(15)),
@@ -147,10 +166,15 @@ mod tests {
             ("places are used", |s| s.blocks.store().lose_a_free_one()),
             ("steps save to", |s| s.blocks.store().lose_a_save()),
             ("the store's index and order", |s| s.blocks.store().forget_an_order()),
-            ("unread tokens", |s| s.sequences.get_mut(&SequenceId(1)).expect("it is there").unread = 2),
+            ("unread tokens", |s| sequence(s, 1).unread = 2),
             ("sampled before its last token was read", |s| {
-                s.in_flight.push_back(InFlight { step: StepId(1), rows: vec![] });
-                s.sequences.get_mut(&SequenceId(2)).expect("it is there").unread = 2;
+                sequence(s, 2).request.sampling.top_n_sigma = 1.0;
+                ride_on(s, RowOutput::SampleLater);
+            }),
+            ("two tokens within one mask", |s| ride_on(s, RowOutput::Sample)),
+            ("a step is built on one that waits for masks", |s| {
+                s.in_flight[0].rows[1].output = RowOutput::SampleLater;
+                ride_on(s, RowOutput::SampleLater);
             }),
             ("too many steps in flight", |s| {
                 (1..3).for_each(|step| s.in_flight.push_back(InFlight { step: StepId(step), rows: vec![] }));

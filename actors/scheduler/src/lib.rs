@@ -13,6 +13,7 @@ mod blocks;
 mod cache;
 mod event;
 mod invariants;
+mod masks;
 mod pace;
 mod plan;
 mod rate;
@@ -45,8 +46,9 @@ pub const MAX_LOOKAHEAD: usize = 1;
 /// Times a sequence is replayed after failed steps before it fails itself.
 pub const MAX_REPLAYS: u8 = 2;
 
-/// Microseconds that a step waits for the masks of sequences whose last token was read, at most: a mask takes less than a
-/// millisecond, a step of its own several.
+/// Microseconds that masks are waited for after the last token was read: a mask takes less than a millisecond, a step of its
+/// own several. For as long no step is planned, and no row of the step in flight is sampled if one waits for its mask. Half
+/// the time of that step is waited in any case: it would not be done before.
 pub const MASK_PATIENCE: u64 = 2_000;
 
 /// See [`Config::step_growth`].

@@ -104,6 +104,11 @@ impl Pace {
         self.decode[class(decode_rows)].map_or(TRIAL, |decode| self.paced(decode))
     }
 
+    /// Microseconds of a step of so many rows without prompts, if one was seen.
+    pub(crate) fn decode_time(&self, rows: u32) -> Option<u64> {
+        self.decode[class(rows)]
+    }
+
     /// Prompt tokens that make a step of `decode` microseconds as long as it may be.
     fn paced(&self, decode: u64) -> u32 {
         let Some(prompt_token) = self.prompt_token.or(self.prompt_token_alone) else { return TRIAL };

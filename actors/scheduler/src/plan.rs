@@ -15,7 +15,7 @@ use crate::event::{Effects, Timestamp};
 use crate::pace::Submitted;
 use crate::sequence::RowSource;
 use crate::tenants::Price;
-use crate::{Executor, InFlight, InFlightRow, MASK_PATIENCE, Scheduler};
+use crate::{Executor, InFlight, InFlightRow, Scheduler};
 
 /// Blocks that one step of [`Scheduler::flush`] saves.
 const FLUSHED_BLOCKS: usize = 32;
@@ -75,6 +75,7 @@ impl Scheduler {
         if self.mask_wait.is_some() {
             return None;
         }
+        self.give_masks(effects);
         self.admit(now, effects);
         let budget = self.limits.max_num_batched_tokens;
         let mut draft = Draft::new(self.next_step, budget, self.running.len());
@@ -116,16 +117,6 @@ impl Scheduler {
         self.next_step = StepId(step.0 + 1);
         self.in_flight.push_back(InFlight { step, rows: in_flight });
         StepPlan { step, saves, loads, bindings, rows }
-    }
-
-    /// Until when a step waits for masks, if it does. Those who wait for theirs were in one step, and stay together: going
-    /// on one by one, they would have a step each. A session that takes longer than [`MASK_PATIENCE`] is not waited for.
-    fn masks_awaited_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let awaited = self.running.iter().filter_map(|id| self.sequences[id].awaits_mask());
-        awaited
-            .map(|since| Timestamp(since.0.saturating_add(MASK_PATIENCE)))
-            .filter(|until| *until > now)
-            .max()
     }
 
     /// Running sequences that could have a row of one token, and those that could have more, oldest start first.
@@ -223,11 +214,10 @@ impl Scheduler {
         };
         let mask = match next.output {
             RowOutput::None => None,
-            RowOutput::Sample => {
-                sequence.unread += 1;
-                sequence.mask()
-            }
+            RowOutput::Sample => sequence.mask(),
+            RowOutput::SampleLater => None,
         };
+        sequence.unread += u32::from(next.output.samples());
         let tenant = sequence.request.tenant;
         let charges = sequence.charge(start, end);
         let Some(residence) = sequence.residence_mut() else { return };

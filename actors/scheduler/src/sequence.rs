@@ -174,13 +174,13 @@ impl Sequence {
         (self.request.prompt.len() + self.generated.len()) as u32
     }
 
-    /// Whether each token has to be read before the next is sampled, so that the sequence sits out the lookahead: the next
-    /// mask depends on it, or the host chooses it and it is not on the device to go on from.
+    /// Whether each token has to be read before the next is computed, so that the sequence sits out the lookahead: the host
+    /// chooses it, and it is not on the device to go on from.
     pub(crate) fn is_lockstep(&self) -> bool {
-        self.is_guided() || self.request.sampling.on_host()
+        self.request.sampling.on_host()
     }
 
-    fn is_guided(&self) -> bool {
+    pub(crate) fn is_guided(&self) -> bool {
         !matches!(self.guidance, Guidance::Free)
     }
 
@@ -209,6 +209,21 @@ impl Sequence {
         match &self.guidance {
             Guidance::Given(mask) => Some(mask.clone()),
             Guidance::Free | Guidance::Awaited(_) => None,
+        }
+    }
+
+    /// What the row may say that `step` computes and that waits for its mask: nothing if that is still to come, or the
+    /// sequence has lost the row.
+    pub(crate) fn late_mask(&self, step: StepId) -> Option<TokenMask> {
+        self.residence().filter(|residence| residence.last_step == Some(step)).and_then(|_| self.mask())
+    }
+
+    /// Takes back the row of `step`, of one token at `start`, whose mask did not come: it gives no token, and is computed
+    /// again when there is a mask to sample within.
+    pub(crate) fn take_back(&mut self, step: StepId, start: u32) {
+        self.unread -= 1;
+        if let Some(residence) = self.residence_mut().filter(|residence| residence.last_step == Some(step)) {
+            residence.num_scheduled_tokens = start;
         }
     }
 
@@ -270,7 +285,9 @@ impl Sequence {
         }
         // All known tokens are scheduled, so the last row sampled and its step is in flight.
         let source = RowSource::Sampled(residence.last_step?);
-        Some(NextRow { start, source, output: RowOutput::Sample })
+        // The mask that is known is that of the token in flight.
+        let output = if self.is_guided() { RowOutput::SampleLater } else { RowOutput::Sample };
+        Some(NextRow { start, source, output })
     }
 
     /// Ids of `count` known tokens from `start` on.

@@ -1,8 +1,9 @@
-//! What follows from the core's decisions: sessions hear of it, and so do logs and metrics.
+//! What follows from the core's decisions: sessions and the executor hear of it, and so do logs and metrics.
 
 use std::time::Duration;
 
-use troupe_protocol::{Fault, SequenceEvent, SequenceId};
+use crossbeam_channel::TrySendError;
+use troupe_protocol::{Fault, GpuCommand, SequenceEvent, SequenceId};
 use troupe_scheduler::{Effect, Effects};
 
 use super::SchedulerActor;
@@ -24,6 +25,7 @@ impl SchedulerActor {
                     tracing::debug!(%sequence, "preempted");
                     metrics::preemption();
                 }
+                Effect::GiveMasks(masks) => self.send(GpuCommand::Masks(masks)),
                 Effect::Deliver { sequence, token } => self.tell(sequence, SequenceEvent::Token(token)),
                 Effect::Finish { sequence, reason, usage } => {
                     self.tell_last(sequence, SequenceEvent::Finished { reason, usage });
@@ -42,6 +44,17 @@ impl SchedulerActor {
                 }
                 Effect::WrongOutcome { fault } => tracing::error!(%fault, "the step is computed again"),
             }
+        }
+    }
+
+    /// Tells the executor, if there is one.
+    pub(super) fn send(&mut self, command: GpuCommand) {
+        let Some(data) = &self.data else { return };
+        match data.try_send(command) {
+            Ok(()) => {}
+            // The supervisor says so too; nothing more is sent until it brings another.
+            Err(TrySendError::Disconnected(_)) => self.data = None,
+            Err(TrySendError::Full(_)) => unreachable!("the lane holds more than the steps in flight"),
         }
     }
 

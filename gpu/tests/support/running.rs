@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use troupe_gpu::Executor;
 use troupe_protocol::{
     Binding, BlockId, Fault, GpuCommand, GpuEvent, Row, RowOutput, RowTokens, SamplingParams, SequenceId,
-    SlotId, StepId, StepOutcome, StepPlan, TokenId,
+    SlotId, StepId, StepMasks, StepOutcome, StepPlan, TokenId, TokenMask,
 };
 
 use super::checkpoint::Checkpoint;
@@ -43,7 +43,9 @@ impl Running {
         let executor = self.executor.as_ref().unwrap();
         let lane = match command {
             GpuCommand::Stats | GpuCommand::Stop => &executor.urgent,
-            GpuCommand::Load(_) | GpuCommand::Submit(_) | GpuCommand::Drain => &executor.data,
+            GpuCommand::Load(_) | GpuCommand::Submit(_) | GpuCommand::Masks(_) | GpuCommand::Drain => {
+                &executor.data
+            }
         };
         lane.send(command).unwrap();
     }
@@ -54,6 +56,11 @@ impl Running {
 
     pub fn submit(&self, plan: StepPlan) {
         self.send(GpuCommand::Submit(plan));
+    }
+
+    /// Gives a step in flight its masks.
+    pub fn masks(&self, step: u64, masks: Vec<(SequenceId, TokenMask)>) {
+        self.send(GpuCommand::Masks(StepMasks { step: StepId(step), masks }));
     }
 
     /// The next event that is not progress.

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use troupe_protocol::{
-    EngineLimits, LengthClasses, NewSequence, RowOutcome, RowOutput, RowTokens, SampledToken, SequenceId,
-    StepOutcome, StepPlan, TenantId, TokenId,
+    EngineLimits, LengthClasses, NewSequence, RowOutcome, RowTokens, SampledToken, SequenceId, StepOutcome,
+    StepPlan, TenantId, TokenId,
 };
 use troupe_scheduler::{Config, Effect, Effects, Event, Scheduler, Timestamp};
 use troupe_sim::random::Random;
@@ -167,7 +167,7 @@ impl Bench {
 
 /// Tokens that depend on nothing but the row, so that the executor costs nothing.
 fn outcome(plan: &StepPlan) -> StepOutcome {
-    let sampled = plan.rows.iter().filter(|row| row.output == RowOutput::Sample);
+    let sampled = plan.rows.iter().filter(|row| row.output.samples());
     let rows = sampled.map(|row| {
         let last = match &row.tokens {
             RowTokens::Prompt(tokens) => tokens.last().copied().unwrap_or_default(),

@@ -2,7 +2,8 @@
 //! core's own books are planted by the tests of its invariants.
 
 use troupe_protocol::{
-    FinishReason, RejectReason, RowOutput, RowTokens, StepOutcome, StepPlan, StoreId, TokenMask,
+    FinishReason, RejectReason, RowOutput, RowTokens, SequenceId, StepMasks, StepOutcome, StepPlan, StoreId,
+    TokenMask,
 };
 use troupe_scheduler::Effect;
 
@@ -41,6 +42,10 @@ pub enum Canary {
     WrongMask,
     /// A row of a guided sequence is sampled without its mask.
     FreedRow,
+    /// Two rows that wait for their masks get each other's.
+    SwappedMasks,
+    /// The mask of a row that waits for it does not come to the executor.
+    UnsentMask,
     /// That a request was taken is told twice.
     DoubledAccept,
     /// That a request was taken is not told.
@@ -64,11 +69,11 @@ pub enum Canary {
 }
 
 /// Each of them, with what the one who should notice says.
-pub const CANARIES: [(Canary, &str); 26] = [
+pub const CANARIES: [(Canary, &str); 28] = [
     (Canary::SwappedBlocks, "holds another's tokens"),
     (Canary::StolenBlock, "holds another's tokens"),
     (Canary::SkippedToken, "holds nothing"),
-    (Canary::WrongSlot, "the slot's last token is another"),
+    (Canary::WrongSlot, "said another token"),
     (Canary::OverBudget, "exceed the budget"),
     (Canary::MisplacedSave, "stored-"),
     (Canary::LostSave, "holds nothing"),
@@ -81,6 +86,8 @@ pub const CANARIES: [(Canary, &str); 26] = [
     (Canary::LostMask, "not at an end"),
     (Canary::WrongMask, "said another token"),
     (Canary::FreedRow, "said another token"),
+    (Canary::SwappedMasks, "said another token"),
+    (Canary::UnsentMask, "the slot's last token is another"),
     (Canary::DoubledAccept, "was accepted twice"),
     (Canary::LostAccept, "was never accepted"),
     (Canary::LateReject, "was accepted and rejected"),
@@ -126,10 +133,7 @@ impl Canary {
                 }
             }
             Self::WrongMask => {
-                let others = |mask: &TokenMask| mask.words().iter().map(|word| !word & 0xff).collect();
-                rows.iter_mut().for_each(|row| {
-                    row.mask = row.mask.as_ref().map(|mask| TokenMask::new(others(mask)));
-                });
+                rows.iter_mut().for_each(|row| row.mask = row.mask.as_ref().map(others));
             }
             Self::FreedRow => rows.iter_mut().for_each(|row| row.mask = None),
             Self::OverBudget => {
@@ -152,8 +156,26 @@ impl Canary {
         }
     }
 
-    /// Spoils what clients hear.
+    /// Spoils masks on their way to the executor.
+    fn spoil_masks(self, masks: &mut Vec<(SequenceId, TokenMask)>) {
+        match self {
+            Self::WrongMask => masks.iter_mut().for_each(|(_, mask)| *mask = others(mask)),
+            Self::SwappedMasks if masks.len() > 1 => {
+                let first = masks[0].1.clone();
+                masks[0].1 = std::mem::replace(&mut masks[1].1, first);
+            }
+            Self::UnsentMask => masks.truncate(masks.len().saturating_sub(1)),
+            _ => {}
+        }
+    }
+
+    /// Spoils what clients hear, and what else follows from the core's decisions.
     pub fn spoil_effects(self, effects: &mut Vec<Effect>) {
+        for effect in effects.iter_mut() {
+            if let Effect::GiveMasks(StepMasks { masks, .. }) = effect {
+                self.spoil_masks(masks);
+            }
+        }
         let wanted = |effect: &Effect| match self {
             Self::DoubledAccept | Self::LostAccept => matches!(effect, Effect::Accept { .. }),
             Self::LostToken | Self::DoubledToken => matches!(effect, Effect::Deliver { .. }),
@@ -188,4 +210,9 @@ impl Canary {
             }
         }
     }
+}
+
+/// A mask of tokens that another does not allow.
+fn others(mask: &TokenMask) -> TokenMask {
+    TokenMask::new(mask.words().iter().map(|word| !word & 0xff).collect())
 }

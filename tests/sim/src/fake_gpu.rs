@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use troupe_protocol::{
-    Binding, BlockId, BlockName, EngineLimits, RowOutcome, RowOutput, RowTokens, SampledToken, SlotId,
-    StepId, StepOutcome, StepPlan, StoreId, StoredBlock, TokenId,
+    Binding, BlockId, BlockName, EngineLimits, RowOutcome, RowOutput, RowTokens, SampledToken, SequenceId,
+    SlotId, StepId, StepMasks, StepOutcome, StepPlan, StoreId, StoredBlock, TokenId, TokenMask,
 };
 
 use crate::guide::says_within;
@@ -59,6 +59,24 @@ struct Stored {
     cells: Vec<Cell>,
 }
 
+/// A step whose rows wait for their masks.
+#[derive(Debug)]
+struct Unsampled {
+    step: StepId,
+    rows: Vec<Sampling>,
+}
+
+/// A row that samples.
+#[derive(Debug)]
+struct Sampling {
+    sequence: SequenceId,
+    slot: SlotId,
+    content: Content,
+    has_mirostat: bool,
+    output: RowOutput,
+    mask: Option<TokenMask>,
+}
+
 /// Blocks, slots, steps in flight and the block store.
 #[derive(Debug)]
 pub struct FakeGpu {
@@ -71,6 +89,8 @@ pub struct FakeGpu {
     saves: VecDeque<(StepId, Vec<(StoreId, Stored)>)>,
     /// Last sampled token of each slot.
     last: BTreeMap<SlotId, (StepId, TokenId)>,
+    /// The step submitted last, while it waits for masks.
+    unsampled: Option<Unsampled>,
     /// How each slot was given to its owner.
     bound: BTreeMap<SlotId, Binding>,
     /// Outcomes of steps that were submitted, oldest first.
@@ -95,6 +115,7 @@ impl FakeGpu {
             store: Vec::new(),
             saves: VecDeque::new(),
             last: BTreeMap::new(),
+            unsampled: None,
             bound: BTreeMap::new(),
             in_flight: VecDeque::new(),
             tokens_computed: 0,
@@ -110,6 +131,7 @@ impl FakeGpu {
     /// If the plan breaks a bound, or a row's blocks do not hold one sequence from its first token on.
     pub fn submit(&mut self, plan: StepPlan) -> u32 {
         assert!(!plan.rows.is_empty() || !plan.saves.is_empty(), "a step without rows");
+        assert!(self.unsampled.is_none(), "a step is built on one that waits for masks");
         self.transfer(&plan);
         let tokens: u32 = plan.rows.iter().map(|row| row.tokens.count()).sum();
         assert!(tokens <= self.limits.max_num_batched_tokens, "{tokens} tokens exceed the budget");
@@ -121,10 +143,12 @@ impl FakeGpu {
             self.last.remove(&binding.slot);
             self.bound.insert(binding.slot, binding);
         }
-        let mut rows = Vec::new();
+        let mut samples = Vec::new();
         for row in plan.rows {
             let is_read = matches!(row.tokens, RowTokens::Prompt(_));
             assert!(row.mask.is_none() || is_read, "{}: a mask for a token that nobody read", row.sequence);
+            let waits = row.output == RowOutput::SampleLater;
+            assert!(!waits || !is_read, "{}: its mask is known, or will not be sooner", row.sequence);
             let ids = match row.tokens {
                 RowTokens::Prompt(ids) => ids,
                 RowTokens::Sampled(step) => {
@@ -146,17 +170,56 @@ impl FakeGpu {
                 now = content(now, token);
                 self.write(&row.blocks, position, (now, token));
             }
-            if row.output == RowOutput::Sample {
-                let id = row.mask.as_ref().map_or_else(|| says(now), |mask| says_within(now, mask));
-                self.last.insert(row.slot, (plan.step, id));
-                let token = SampledToken { id, logprobs: None };
-                let mu = has_mirostat.then(|| learned(id));
-                rows.push(RowOutcome { sequence: row.sequence, token, mu });
+            if row.output.samples() {
+                let (sequence, slot, output, mask) = (row.sequence, row.slot, row.output, row.mask);
+                samples.push(Sampling { sequence, slot, content: now, has_mirostat, output, mask });
             }
         }
         self.tokens_computed += u64::from(tokens);
-        self.in_flight.push_back(StepOutcome { step: plan.step, rows, unsaved: Vec::new() });
+        self.in_flight.push_back(StepOutcome { step: plan.step, rows: Vec::new(), unsaved: Vec::new() });
+        if samples.iter().any(|row| row.output == RowOutput::SampleLater) {
+            self.unsampled = Some(Unsampled { step: plan.step, rows: samples });
+        } else {
+            self.sample(plan.step, samples);
+        }
         tokens
+    }
+
+    /// Samples the rows of the step submitted last.
+    fn sample(&mut self, step: StepId, rows: Vec<Sampling>) {
+        let outcome = self.in_flight.back_mut().expect("it is in flight");
+        for Sampling { sequence, slot, content, has_mirostat, mask, .. } in rows {
+            let id = mask.map_or_else(|| says(content), |mask| says_within(content, &mask));
+            self.last.insert(slot, (step, id));
+            let token = SampledToken { id, logprobs: None };
+            outcome.rows.push(RowOutcome { sequence, token, mu: has_mirostat.then(|| learned(id)) });
+        }
+    }
+
+    /// The masks of a step come. One that has failed meanwhile has no use for them.
+    ///
+    /// # Panics
+    /// If they are not those of the rows that wait.
+    pub fn give_masks(&mut self, StepMasks { step, masks }: StepMasks) {
+        let Some(Unsampled { mut rows, .. }) = self.unsampled.take_if(|waiting| waiting.step == step) else {
+            let in_flight = self.in_flight.iter().any(|outcome| outcome.step == step);
+            return assert!(!in_flight, "masks for {step}, which waits for none");
+        };
+        for (sequence, mask) in masks {
+            let waits =
+                |row: &&mut Sampling| row.sequence == sequence && row.output == RowOutput::SampleLater;
+            let row = rows.iter_mut().find(waits);
+            let row = row.unwrap_or_else(|| panic!("{sequence}: a mask for a row that waits for none"));
+            (row.output, row.mask) = (RowOutput::Sample, Some(mask));
+        }
+        rows.retain(|row| row.output == RowOutput::Sample);
+        self.sample(step, rows);
+    }
+
+    /// Whether the oldest step in flight waits for masks: it cannot be done before.
+    pub fn waits_for_masks(&self) -> bool {
+        let oldest = self.in_flight.front().map(|outcome| outcome.step);
+        self.unsampled.as_ref().is_some_and(|waiting| Some(waiting.step) == oldest)
     }
 
     /// Copies blocks to the store, then from it.
@@ -191,8 +254,9 @@ impl FakeGpu {
     /// The oldest step in flight is done.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is none, or it waits for masks.
     pub fn finish(&mut self) -> StepOutcome {
+        assert!(!self.waits_for_masks(), "a step is done whose rows wait for masks");
         let mut outcome = self.in_flight.pop_front().expect("a step is in flight");
         let (step, saved) = self.saves.pop_front().expect("each step has its copies");
         assert_eq!(step, outcome.step);

@@ -194,6 +194,7 @@ impl Player {
                     }
                 }
                 Effect::Accept { .. } | Effect::Preempted { .. } | Effect::Finish { .. } => {}
+                Effect::GiveMasks(masks) => self.gpu.give_masks(masks),
                 Effect::Reject { .. } | Effect::Fail { .. } | Effect::WrongOutcome { .. } => {
                     panic!("{effect:?}")
                 }

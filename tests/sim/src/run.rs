@@ -164,7 +164,8 @@ impl<'a> Simulation<'a> {
     /// Submits what is due, then lets the next thing happen, if it does by `at`.
     fn happen_by(&mut self, at: u64) -> bool {
         self.submit();
-        let step = self.done_at.front().map(|&done| done.max(self.now));
+        let done = self.done_at.front().filter(|_| !self.gpu.waits_for_masks());
+        let step = done.map(|&done| done.max(self.now));
         let mask = self.masks.first_key_value().map(|(&(due, _), _)| due.max(self.now));
         let deadline = self.scheduler.next_deadline().map(|Timestamp(due)| due.max(self.now));
         let Some(next) = [step, mask, deadline].into_iter().flatten().min().filter(|&next| next <= at) else {
@@ -251,8 +252,10 @@ impl<'a> Simulation<'a> {
     }
 
     fn submit(&mut self) {
-        while let Some(mut plan) = self.scheduler.plan(Timestamp(self.now), &mut self.effects) {
+        loop {
+            let plan = self.scheduler.plan(Timestamp(self.now), &mut self.effects);
             self.watch();
+            let Some(mut plan) = plan else { return };
             if let Some(canary) = self.canary {
                 let Some(spoiled) = canary.spoil_plan(plan, self.limits.max_num_batched_tokens) else {
                     continue;
@@ -264,7 +267,6 @@ impl<'a> Simulation<'a> {
             let start = self.done_at.back().copied().unwrap_or(0).max(self.now);
             self.done_at.push_back(start + (base + each * tokens) * std::mem::replace(&mut self.slow, 1));
         }
-        self.watch();
     }
 
     fn finish(&mut self) {
@@ -297,7 +299,10 @@ impl<'a> Simulation<'a> {
         }
         for effect in effects {
             self.report.book(&effect);
-            self.sessions.observe(effect, self.now);
+            match effect {
+                Effect::GiveMasks(masks) => self.gpu.give_masks(masks),
+                effect => self.sessions.observe(effect, self.now),
+            }
         }
         for grant in self.sessions.take_masks() {
             self.report.masks += 1;

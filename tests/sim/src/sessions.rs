@@ -161,6 +161,7 @@ impl Sessions {
                 self.session(sequence).fail(&fault, failures, now);
                 self.close(sequence);
             }
+            Effect::GiveMasks(_) => panic!("that is the executor's"),
             Effect::WrongOutcome { .. } => {
                 // That of the step behind a garbled one is refused too.
                 self.refused += 1;

@@ -89,8 +89,14 @@ impl World {
 
     /// Submits a step, if one is due.
     pub fn submit(&mut self) -> bool {
+        let before = self.effects.len();
         let plan = self.scheduler.plan(Timestamp(self.now), &mut self.effects);
         self.check();
+        for effect in &self.effects[before..] {
+            if let Effect::GiveMasks(masks) = effect {
+                self.gpu.give_masks(masks.clone());
+            }
+        }
         plan.map(|plan| self.gpu.submit(plan)).is_some()
     }
 
