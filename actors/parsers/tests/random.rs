@@ -24,6 +24,8 @@ fn fragments() -> Vec<String> {
         "=",
         "\\",
         "\\u00",
+        "\\ud83d",
+        "\\ude42",
         " ",
         "\n",
         "\n\n",

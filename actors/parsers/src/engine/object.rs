@@ -1,7 +1,7 @@
 //! Calls as JSON objects: alone, in a list, or one after the other.
 
 use super::Flow;
-use crate::json::{Mark, NotJson, Part, RawObject, Scanner, append_raw};
+use crate::json::{Mark, NotJson, Part, RawObject, RawText, Scanner};
 use crate::matcher::{Expect, Expected, Symbol};
 use crate::sink::Sink;
 use crate::syntax::{CallSyntax, JsonName, JsonObject};
@@ -153,7 +153,7 @@ enum Value {
     None,
     Name(String),
     Id(String),
-    Arguments,
+    Arguments(RawText),
     /// Arguments in a string of JSON.
     Encoded(RawObject),
     /// `null`, which stands for no arguments.
@@ -260,14 +260,14 @@ impl Envelope {
     fn value(&mut self, character: char, mark: Mark, at_top: bool, sink: &mut Sink) -> Result<(), NotJson> {
         if matches!(self.value, Value::None) {
             self.value = self.begin_value(character, mark)?;
-            if matches!(self.value, Value::Arguments) {
+            if matches!(self.value, Value::Arguments(_)) {
                 self.arguments(character, mark, sink);
             }
             return Ok(());
         }
         let ended = at_top && matches!(mark, Mark::Close | Mark::Text(Part::End));
         match &mut self.value {
-            Value::Arguments => self.arguments(character, mark, sink),
+            Value::Arguments(_) => self.arguments(character, mark, sink),
             Value::Encoded(_) => self.encoded(ended, sink)?,
             Value::Name(text) | Value::Id(text) => text.push_str(self.scanner.decoded()),
             Value::None | Value::Null | Value::Other => {}
@@ -283,7 +283,7 @@ impl Envelope {
                 self.finish_if_started(sink);
             }
             Value::Id(id) => self.id = Some(id),
-            Value::Arguments | Value::Encoded(_) => self.finish_if_started(sink),
+            Value::Arguments(_) | Value::Encoded(_) => self.finish_if_started(sink),
             Value::None | Value::Null | Value::Other => {}
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Envelope {
             _ if is_name && self.name.is_none() && is_text => Value::Name(String::new()),
             _ if is_name => return Err(NotJson),
             _ if is_arguments && self.progress != Progress::NoArguments => Value::Other,
-            '{' if is_arguments => Value::Arguments,
+            '{' if is_arguments => Value::Arguments(RawText::default()),
             'n' if is_arguments => Value::Null,
             _ if is_arguments && is_text => Value::Encoded(RawObject::default()),
             _ if is_arguments => return Err(NotJson),
@@ -310,8 +310,9 @@ impl Envelope {
     }
 
     fn arguments(&mut self, character: char, mark: Mark, sink: &mut Sink) {
+        let Value::Arguments(text) = &mut self.value else { return };
         let mut raw = String::new();
-        append_raw(character, mark, &mut raw);
+        text.feed(character, mark, &mut raw);
         self.pass_on(&raw, sink);
     }
 
