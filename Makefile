@@ -27,7 +27,7 @@ build: deps ## build target/release/troupe
 test: deps models test-deps ## run every test (TEST_PROFILE= another cargo profile)
 	scripts/run-tests $(TEST_PROFILE)
 
-fuzz: deps ## fuzz what reads the bytes of strangers (SECONDS= for each target)
+fuzz: ## fuzz what reads the bytes of strangers (SECONDS= for each target, two at a time on two cores)
 	scripts/fuzz $(SECONDS)
 
 sim: ## run the scheduler's core through simulated workloads (SEEDS= how many)
@@ -35,6 +35,7 @@ sim: ## run the scheduler's core through simulated workloads (SEEDS= how many)
 
 lint: deps lint-deps ## rustfmt, clippy, the layering rule, licences and sources of dependencies
 	cargo fmt --all --check
+	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(PYTHON) scripts/check-layering
 	scripts/check-dependencies

@@ -2,12 +2,19 @@
 //! it is the only one that knows all the others.
 
 pub mod bench;
+#[cfg(feature = "engine")]
 pub mod boot;
+#[cfg(feature = "engine")]
 mod cache_key;
+#[cfg(feature = "engine")]
 pub mod cli;
 pub mod http;
+#[cfg(feature = "engine")]
 pub mod local;
+#[cfg(feature = "engine")]
 mod logging;
+#[cfg(feature = "engine")]
 mod progress;
 pub mod sampler_options;
+#[cfg(feature = "engine")]
 mod tenancy;

@@ -77,10 +77,18 @@ const CALLING_TEMPLATE: &str = "{% for tool in tools or [] %}{{ tool | tojson }}
 /// # Errors
 /// Never; the tokenizer's own.
 pub fn calling_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
+    calling_card_in("auto", max_model_len)
+}
+
+/// The same, with calls in the format of that name.
+///
+/// # Errors
+/// Never; the library's own if it refuses the vocabulary.
+pub fn calling_card_in(format: &str, max_model_len: u32) -> Result<ModelCard, TokenizerError> {
     let plain = model_card(max_model_len)?;
     let tokens = plain.tokenizer.template_tokens(&SpecialTokens::default());
     let template = ChatTemplate::new(CALLING_TEMPLATE, &tokens);
-    let output = OutputSyntax::choose("auto", "auto", Some(CALLING_TEMPLATE), &plain.tokenizer);
+    let output = OutputSyntax::choose(format, "auto", Some(CALLING_TEMPLATE), &plain.tokenizer);
     Ok(ModelCard { template: template.ok().map(Arc::new), output: output.unwrap_or_default(), ..plain })
 }
 

@@ -90,6 +90,10 @@ fn arguments() -> [(&'static str, Json); 2] {
     ]
 }
 
+fn id(index: usize) -> String {
+    format!("abcdefgh{index}")
+}
+
 fn answer(content: &str, calls: usize) -> Json {
     let calls: Vec<Json> = arguments()
         .into_iter()
@@ -97,7 +101,7 @@ fn answer(content: &str, calls: usize) -> Json {
         .enumerate()
         .map(|(index, (name, arguments))| {
             let function = json!({"name": name, "arguments": arguments});
-            json!({"id": format!("abcdefgh{index}"), "type": "function", "function": function})
+            json!({"id": id(index), "type": "function", "function": function})
         })
         .collect();
     json!({"role": "assistant", "content": content, "reasoning_content": THOUGHT, "tool_calls": calls})
@@ -172,7 +176,13 @@ fn read(events: &[Event], output: &str) -> Result<Vec<(String, Json)>, String> {
     let (mut calls, mut finished, mut thought, mut content) = (Vec::new(), 0, String::new(), String::new());
     for event in events {
         match event {
-            Event::CallStarted { name, .. } => calls.push((name.clone(), String::new())),
+            Event::CallStarted { index, id: found, name } => {
+                calls.push((name.clone(), String::new()));
+                let written = Some(id(*index)).filter(|id| output.contains(id));
+                if written.is_some() && *found != written {
+                    return Err(format!("the id of call {index} in {output:?} is {found:?}"));
+                }
+            }
             Event::Arguments { index, fragment } => calls[*index].1.push_str(fragment),
             Event::CallFinished { .. } => finished += 1,
             Event::CallBroken { .. } => return Err(format!("a broken call in {output:?}")),

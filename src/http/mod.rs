@@ -47,7 +47,9 @@ use actix_web::{HttpRequest, HttpResponse, Resource, ResponseError, Route, guard
 
 use error::ApiError;
 
+#[cfg(feature = "engine")]
 pub(crate) use chat_answer::scored_token;
+#[cfg(feature = "engine")]
 pub(crate) use generate::entropy;
 pub use server::{HttpOptions, serve};
 pub use state::{AppState, Served};

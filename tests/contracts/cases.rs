@@ -1,4 +1,4 @@
-//! docs/cases.md names no test that is not there.
+//! docs/cases.md names no test that is not there, and each that is named after a case.
 
 use std::fs;
 use std::path::Path;
@@ -45,4 +45,32 @@ fn every_test_that_the_page_of_cases_names_is_there() {
         }
     }
     assert!(found > 100, "{found} tests on the page");
+}
+
+/// The numbers of the cases that a test is named after; none if it is named after something else.
+fn cases(test: &str) -> impl Iterator<Item = &str> {
+    test.split('_').map_while(|word| {
+        let number = word.strip_prefix('c')?;
+        let number = number.strip_suffix('u').unwrap_or(number);
+        (number.len() == 3 && number.bytes().all(|b| b.is_ascii_digit())).then_some(number)
+    })
+}
+
+#[test]
+fn every_test_that_is_named_after_a_case_stands_in_its_row() {
+    let mut code = String::new();
+    FOLDERS.iter().for_each(|folder| read(&root().join(folder), &mut code));
+    let page = fs::read_to_string(root().join("docs/cases.md")).unwrap();
+    let mut found = 0;
+    for function in code.split("fn ").skip(1) {
+        let Some((test, _)) = function.split_once("()").filter(|(name, _)| is_test(name)) else { continue };
+        for case in cases(test) {
+            let is_row =
+                |line: &&str| [" ", "u "].iter().any(|end| line.starts_with(&format!("| C{case}{end}")));
+            let row = page.lines().find(is_row).unwrap_or_else(|| panic!("{test}: there is no case {case}"));
+            assert!(row.contains(&format!("`{test}`")), "{row} lacks {test}");
+            found += 1;
+        }
+    }
+    assert!(found > 150, "{found} tests by case");
 }

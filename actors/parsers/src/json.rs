@@ -1,5 +1,9 @@
 //! JSON one character at a time: checked, with strings decoded.
 
+mod raw;
+
+pub(crate) use raw::{RawObject, RawText, strict};
+
 /// Values nested deeper than this are refused.
 pub(crate) const MAX_DEPTH: u32 = 64;
 
@@ -29,7 +33,8 @@ pub(crate) enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
-/// Checks the text of one JSON value. Raw control characters in strings pass; [`append_raw`] escapes them.
+/// Checks the text of one JSON value. Raw control characters and halves of surrogate pairs in strings
+/// pass; [`RawText`] writes what stands for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner {
     state: State,
@@ -288,16 +293,6 @@ fn unescape(character: char) -> Option<char> {
     })
 }
 
-/// Appends a character of checked JSON as it stands, but escapes raw control characters inside strings.
-pub(crate) fn append_raw(character: char, mark: Mark, out: &mut String) {
-    match mark {
-        Mark::Key(Part::Inside) | Mark::Text(Part::Inside) if character.is_ascii_control() => {
-            append_escaped(character, out)
-        }
-        _ => out.push(character),
-    }
-}
-
 /// Appends a character as the inside of a JSON string.
 pub(crate) fn append_escaped(character: char, out: &mut String) {
     match character {
@@ -312,31 +307,6 @@ pub(crate) fn append_escaped(character: char, out: &mut String) {
             out.extend(['\\', 'u', '0', '0', digit(4), digit(0)]);
         }
         _ => out.push(character),
-    }
-}
-
-/// The text of one JSON object, passed on as it stands.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RawObject {
-    scanner: Scanner,
-}
-
-impl RawObject {
-    /// Takes a character and appends what is of the object; true once it is whole. Leading whitespace is dropped.
-    pub(crate) fn feed(&mut self, character: char, out: &mut String) -> Result<bool, NotJson> {
-        let mark = self.scanner.feed(character)?;
-        match (self.scanner.depth(), mark) {
-            (0, Mark::Between) => return Ok(false),
-            (1, Mark::Open) if character != '{' => return Err(NotJson),
-            (0, Mark::Close) | (1.., _) => append_raw(character, mark, out),
-            (0, _) => return Err(NotJson),
-        }
-        Ok(self.is_done())
-    }
-
-    /// Is the object whole?
-    pub(crate) fn is_done(&self) -> bool {
-        self.scanner.is_done()
     }
 }
 

@@ -44,12 +44,13 @@ impl CallSyntax {
 
     /// Objects in one list, with nothing around each.
     pub(crate) const fn listed(section: Wrap) -> Self {
-        Self::new(
-            section,
-            Wrap::NONE,
-            ", ",
-            CallBody::JsonObject(JsonObject { list: List::Brackets, ..JsonObject::PLAIN }),
-        )
+        Self::listed_with(section, JsonId::None)
+    }
+
+    /// The same with ids.
+    pub(crate) const fn listed_with(section: Wrap, id: JsonId) -> Self {
+        let body = JsonObject { id, list: List::Brackets, ..JsonObject::PLAIN };
+        Self::new(section, Wrap::NONE, ", ", CallBody::JsonObject(body))
     }
 
     pub(crate) const fn or_bare(self, first: char) -> Self {
@@ -94,8 +95,8 @@ pub enum CallBody {
 pub struct JsonObject {
     /// How the name stands in it.
     pub name: JsonName,
-    /// The key of the model's own id, if the format has one ahead of the arguments.
-    pub id_key: Option<&'static str>,
+    /// Where the model's own id of the call stands.
+    pub id: JsonId,
     /// Do the objects stand in a JSON list?
     pub list: List,
 }
@@ -104,7 +105,7 @@ impl JsonObject {
     /// `{"name": name, "arguments": {…}}`.
     pub(crate) const PLAIN: Self = Self {
         name: JsonName::Under { name_key: "name", arguments_key: "arguments" },
-        id_key: None,
+        id: JsonId::None,
         list: List::None,
     };
 }
@@ -121,6 +122,27 @@ pub enum JsonName {
     },
     /// `{name: {…}}`.
     IsKey,
+}
+
+/// Where a JSON object says the model's own id of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonId {
+    /// Nowhere.
+    None,
+    /// Under this key, ahead of the arguments.
+    Ahead(&'static str),
+    /// Under this key, behind the arguments. They are held back until it is read.
+    Behind(&'static str),
+}
+
+impl JsonId {
+    /// The key of the id, if there is one.
+    pub(crate) fn key(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Ahead(key) | Self::Behind(key) => Some(key),
+        }
+    }
 }
 
 /// Whether objects stand in a list. The parser takes both.

@@ -166,7 +166,7 @@ impl Parsed {
             Event::Content(text) => return Read::Content(self.piece(text)),
             Event::Reasoning(text) => return Read::Reasoning(self.piece(text)),
             Event::CallStarted { index, id, name } => {
-                CallPart::Started { index, id: id.unwrap_or_else(|| self.ids.of(index)), name }
+                CallPart::Started { index, id: self.ids.of(index, id), name }
             }
             Event::Arguments { index, fragment } => CallPart::Arguments { index, fragment },
             Event::CallFinished { index } => CallPart::Finished { index },
@@ -190,8 +190,18 @@ struct CallIds {
 }
 
 impl CallIds {
-    fn of(&self, index: usize) -> String {
-        match self.format.and_then(Format::id_length) {
+    /// The model's own id, if there is one that its template will take back, or another.
+    fn of(&self, index: usize, id: Option<String>) -> String {
+        let length = self.format.and_then(Format::id_length);
+        let is_taken = |id: &String| {
+            length.is_none_or(|length| {
+                id.len() == length && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            })
+        };
+        if let Some(id) = id.filter(is_taken) {
+            return id;
+        }
+        match length {
             Some(length) => {
                 let digits = format!("{:016x}{index:02x}", self.seed);
                 digits[digits.len().saturating_sub(length)..].to_owned()

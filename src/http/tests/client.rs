@@ -14,7 +14,9 @@ use tokio::sync::{mpsc, watch};
 use troupe_actors::metrics;
 use troupe_actors::response_store::{ResponseStore, StoreOptions};
 use troupe_actors::scheduler::{Config, SchedulerActor, SchedulerStatus};
-use troupe_actors::testing::{ScriptedScheduler, Seen, calling_card, filling_card, model_card};
+use troupe_actors::testing::{
+    ScriptedScheduler, Seen, calling_card, calling_card_in, filling_card, model_card,
+};
 use troupe_actors::tokenizer_pool::TokenizerPool;
 use troupe_protocol::{NewSequence, SequenceEvent, TenantId};
 
@@ -39,6 +41,8 @@ pub(super) enum Model {
     Loaded,
     /// One that reasons and calls tools.
     Calling,
+    /// The same in the format of that name.
+    CallingIn(&'static str),
     /// One that fills in.
     Filling,
     Loading,
@@ -56,6 +60,12 @@ impl TestServer {
         Self::with(script, status, &Model::Calling)
     }
 
+    /// The same in the format of that name.
+    pub(super) fn calling_in(format: &'static str, script: Script) -> Self {
+        let status = SchedulerStatus { ready: true, ..SchedulerStatus::default() };
+        Self::with(script, status, &Model::CallingIn(format))
+    }
+
     pub(super) fn with(script: Script, status: SchedulerStatus, model: &Model) -> Self {
         Self::of(script, status, model, keyless())
     }
@@ -71,6 +81,7 @@ impl TestServer {
         let card = match model {
             Model::Loaded => Some(model_card(CONTEXT).unwrap()),
             Model::Calling => Some(calling_card(CONTEXT).unwrap()),
+            Model::CallingIn(format) => Some(calling_card_in(format, CONTEXT).unwrap()),
             Model::Filling => Some(filling_card(CONTEXT).unwrap()),
             Model::Loading => None,
         };

@@ -244,6 +244,31 @@ async fn without_parallel_calls_the_answer_ends_with_the_first() {
     server.stop().await;
 }
 
+/// One call with an id that its template takes back, and one with another; a text that holds half a surrogate pair.
+const CALLS_WITH_IDS: &str = "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"x\\ud83d\"}, \"id\": \"Abc123xyZ\"}, \
+    {\"name\": \"now\", \"arguments\": {}, \"id\": \"call_7\"}]";
+
+#[actix_web::test]
+async fn a_models_own_id_behind_the_arguments_is_the_calls_streamed_and_whole() {
+    let server = TestServer::calling_in("mistral_list", |sequence| says(sequence, CALLS_WITH_IDS));
+    let whole = server.post(CHAT, &body(&json!({}))).await.json();
+    let (streamed, reason) = accumulate(&server.post(CHAT, &body(&json!({"stream": true}))).await.events());
+    assert_eq!(
+        (&reason, &whole["choices"][0]["finish_reason"]),
+        (&json!("tool_calls"), &json!("tool_calls"))
+    );
+    for message in [&whole["choices"][0]["message"], &streamed] {
+        let calls = message["tool_calls"].as_array().unwrap();
+        let function = json!({"name": "get_weather", "arguments": "{\"city\": \"x\\ufffd\"}"});
+        assert_eq!(calls[0], json!({"id": "Abc123xyZ", "type": "function", "function": function}));
+        assert_eq!(calls[1]["function"], json!({"name": "now", "arguments": "{}"}));
+        let id = calls[1]["id"].as_str().unwrap();
+        assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+        assert_eq!(calls.len(), 2);
+    }
+    server.stop().await;
+}
+
 #[actix_web::test]
 async fn calls_are_text_unless_tools_are_offered() {
     let server = TestServer::calling(|sequence| says(sequence, TWO_CALLS));

@@ -98,6 +98,18 @@ fn parse<'a>(setup: Setup, pieces: impl IntoIterator<Item = Piece<'a>>) -> (Vec<
     (joined, ending)
 }
 
+/// Is this JSON that a strict parser takes? A number of any size is.
+fn is_json(text: &str) -> bool {
+    match serde_json::from_str::<Value>(text) {
+        Ok(_) => true,
+        // No number of Rust's is as large. What follows it is read without its strings.
+        Err(error) if error.to_string().starts_with("number out of range") => {
+            serde_json::from_str::<IgnoredAny>(text).is_ok()
+        }
+        Err(_) => false,
+    }
+}
+
 /// Text stands in the output in that order; calls come one after the other, and each ends once.
 fn check(events: &[Event], output: &str) {
     let (mut rest, mut open, mut calls) = (output.chars(), None, 0);
@@ -122,9 +134,7 @@ fn check(events: &[Event], output: &str) {
             Event::CallFinished { index } => {
                 let (of, arguments) = open.take().expect("a call that began");
                 assert_eq!(of, *index, "{events:?}");
-                // Half a surrogate pair is JSON, but nothing that a string of Rust's can hold.
-                let json: Result<IgnoredAny, _> = serde_json::from_str(&arguments);
-                assert!(json.is_ok() && arguments.trim_start().starts_with('{'), "{arguments}: {json:?}");
+                assert!(arguments.starts_with('{') && is_json(&arguments), "{arguments}");
             }
             Event::CallBroken { index, .. } => {
                 let (of, _) = open.take().expect("a call that began");

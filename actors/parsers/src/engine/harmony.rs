@@ -198,7 +198,8 @@ impl Harmony {
             queue.push_front(symbol);
             return;
         };
-        if raw.is_empty() {
+        // In a call nothing but the escape of a character is held back, which its arguments do.
+        if raw.is_empty() && !sink.is_in_call() {
             self.held.push(symbol);
             if self.held.len() > 2 * MAX_HEADER {
                 sink.text(&spell(&std::mem::take(&mut self.held)));

@@ -1,10 +1,10 @@
 //! Calls as JSON objects: alone, in a list, or one after the other.
 
 use super::Flow;
-use crate::json::{Mark, NotJson, Part, RawObject, Scanner, append_raw};
+use crate::json::{Mark, NotJson, Part, RawObject, RawText, Scanner};
 use crate::matcher::{Expect, Expected, Symbol};
 use crate::sink::Sink;
-use crate::syntax::{CallSyntax, JsonName, JsonObject};
+use crate::syntax::{CallSyntax, JsonId, JsonName, JsonObject};
 
 /// Longer keys are none of ours. In bytes.
 const MAX_KEY: usize = 256;
@@ -72,11 +72,11 @@ impl Object {
                     Ok(false) => Flow::More,
                     Ok(true) => {
                         sink.settle();
-                        self.after_object(in_list)
+                        self.after_object(in_list, sink)
                     }
                     // The arguments are whole: a model that forgets a brace behind them has still made its call.
                     Err(NotJson) if envelope.progress == Progress::Finished => {
-                        self.after_object(in_list);
+                        self.after_object(in_list, sink);
                         self.feed(symbol, sink)
                     }
                     Err(NotJson) => Flow::Leave,
@@ -109,7 +109,9 @@ impl Object {
         Flow::More
     }
 
-    fn after_object(&mut self, in_list: bool) -> Flow {
+    fn after_object(&mut self, in_list: bool, sink: &mut Sink) -> Flow {
+        // No id followed the arguments.
+        sink.identify(None);
         self.state = State::Items { in_list, seen: true };
         Flow::More
     }
@@ -153,7 +155,7 @@ enum Value {
     None,
     Name(String),
     Id(String),
-    Arguments,
+    Arguments(RawText),
     /// Arguments in a string of JSON.
     Encoded(RawObject),
     /// `null`, which stands for no arguments.
@@ -237,7 +239,7 @@ impl Envelope {
             }
             JsonName::IsKey => true,
         };
-        own || key == self.body.id_key || OTHER_KEYS.contains(&self.key.as_str())
+        own || key == self.body.id.key() || OTHER_KEYS.contains(&self.key.as_str())
     }
 
     fn is_arguments_key(&self) -> bool {
@@ -260,14 +262,14 @@ impl Envelope {
     fn value(&mut self, character: char, mark: Mark, at_top: bool, sink: &mut Sink) -> Result<(), NotJson> {
         if matches!(self.value, Value::None) {
             self.value = self.begin_value(character, mark)?;
-            if matches!(self.value, Value::Arguments) {
+            if matches!(self.value, Value::Arguments(_)) {
                 self.arguments(character, mark, sink);
             }
             return Ok(());
         }
         let ended = at_top && matches!(mark, Mark::Close | Mark::Text(Part::End));
         match &mut self.value {
-            Value::Arguments => self.arguments(character, mark, sink),
+            Value::Arguments(_) => self.arguments(character, mark, sink),
             Value::Encoded(_) => self.encoded(ended, sink)?,
             Value::Name(text) | Value::Id(text) => text.push_str(self.scanner.decoded()),
             Value::None | Value::Null | Value::Other => {}
@@ -282,8 +284,8 @@ impl Envelope {
                 self.start_if_ready(sink);
                 self.finish_if_started(sink);
             }
-            Value::Id(id) => self.id = Some(id),
-            Value::Arguments | Value::Encoded(_) => self.finish_if_started(sink),
+            Value::Id(id) => self.identify(id, sink),
+            Value::Arguments(_) | Value::Encoded(_) => self.finish_if_started(sink),
             Value::None | Value::Null | Value::Other => {}
         }
         Ok(())
@@ -300,18 +302,19 @@ impl Envelope {
             _ if is_name && self.name.is_none() && is_text => Value::Name(String::new()),
             _ if is_name => return Err(NotJson),
             _ if is_arguments && self.progress != Progress::NoArguments => Value::Other,
-            '{' if is_arguments => Value::Arguments,
+            '{' if is_arguments => Value::Arguments(RawText::default()),
             'n' if is_arguments => Value::Null,
             _ if is_arguments && is_text => Value::Encoded(RawObject::default()),
             _ if is_arguments => return Err(NotJson),
-            _ if Some(key) == self.body.id_key && is_text => Value::Id(String::new()),
+            _ if Some(key) == self.body.id.key() && is_text => Value::Id(String::new()),
             _ => Value::Other,
         })
     }
 
     fn arguments(&mut self, character: char, mark: Mark, sink: &mut Sink) {
+        let Value::Arguments(text) = &mut self.value else { return };
         let mut raw = String::new();
-        append_raw(character, mark, &mut raw);
+        text.feed(character, mark, &mut raw);
         self.pass_on(&raw, sink);
     }
 
@@ -346,8 +349,19 @@ impl Envelope {
     fn start_if_ready(&mut self, sink: &mut Sink) {
         let Some(name) = self.name.as_deref().filter(|_| self.progress == Progress::Early) else { return };
         self.progress = Progress::Started;
-        sink.start_call(self.id.take(), name);
+        match (self.id.take(), self.body.id) {
+            (None, JsonId::Behind(_)) => sink.start_waiting_call(name),
+            (id, _) => sink.start_call(id, name),
+        }
         sink.arguments(&std::mem::take(&mut self.early));
+    }
+
+    fn identify(&mut self, id: String, sink: &mut Sink) {
+        let id = Some(id).filter(|id| !id.is_empty());
+        match self.progress {
+            Progress::NoArguments | Progress::Early => self.id = id,
+            Progress::Started | Progress::Finished => sink.identify(id),
+        }
     }
 
     fn finish_if_started(&mut self, sink: &mut Sink) {

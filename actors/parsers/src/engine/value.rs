@@ -1,8 +1,6 @@
 //! The text of one argument, turned into JSON as its type wants.
 
-use serde_json::Value as Json;
-
-use crate::json::append_escaped;
+use crate::json::{append_escaped, strict};
 use crate::literal::{append_text, python_to_json};
 use crate::tools::Kind;
 
@@ -60,10 +58,10 @@ impl ValueText {
 /// The text as JSON, or as a literal of Python: templates of some models print values that way.
 fn as_json(text: &str, kind: Kind) -> Option<String> {
     let trimmed = text.trim();
-    match (serde_json::from_str::<Json>(trimmed), kind) {
-        (Ok(Json::String(_)) | Err(_), Kind::Either) => None,
-        (Ok(_), _) => Some(trimmed.to_owned()),
-        (Err(_), _) => python_to_json(trimmed),
+    match (strict(trimmed), kind) {
+        (Some(json), Kind::Either) => Some(json).filter(|json| !json.starts_with('"')),
+        (None, Kind::Either) => None,
+        (json, _) => json.or_else(|| python_to_json(trimmed)),
     }
 }
 
@@ -87,6 +85,8 @@ mod tests {
             (Kind::Json, " 5\n", "5"),
             (Kind::Json, "[1, {\"a\": null}]", "[1, {\"a\": null}]"),
             (Kind::Json, "[True, 'x']", "[true,\"x\"]"),
+            (Kind::Json, "[1e999, \"\\ud83d\\/\"]", "[1e999, \"\\ufffd\\/\"]"),
+            (Kind::Json, "1, 2", "\"1, 2\""),
             (Kind::Json, "five", "\"five\""),
             (Kind::Json, "", "\"\""),
             (Kind::Either, "null", "null"),

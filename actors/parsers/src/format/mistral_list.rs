@@ -1,7 +1,6 @@
-//! `[TOOL_CALLS]` and a JSON list: Mistral Nemo and its time.
-//!
-//! The id that a model writes behind its arguments comes too late for [`crate::Event::CallStarted`] and is dropped.
+//! `[TOOL_CALLS]` and a JSON list, each object with an id behind its arguments: Mistral Nemo and its time.
 
-use crate::syntax::{CallSyntax, Wrap};
+use crate::syntax::{CallSyntax, JsonId, Wrap};
 
-pub(super) const SYNTAX: CallSyntax = CallSyntax::listed(Wrap::new("[TOOL_CALLS]", ""));
+pub(super) const SYNTAX: CallSyntax =
+    CallSyntax::listed_with(Wrap::new("[TOOL_CALLS]", ""), JsonId::Behind("id"));

@@ -84,3 +84,47 @@ fn an_object_is_passed_on_as_it_stands() {
         assert!(text.chars().any(|character| object.feed(character, &mut String::new()).is_err()), "{text}");
     }
 }
+
+#[test]
+fn half_of_a_surrogate_pair_is_passed_on_as_a_replacement() {
+    for (text, passed) in [
+        (r#"{"a":"\ud83d"}"#, r#"{"a":"\ufffd"}"#),
+        (r#"{"a":"\uDE42"}"#, r#"{"a":"\ufffd"}"#),
+        (r#"{"\ud83dx":1}"#, r#"{"\ufffdx":1}"#),
+        (r#"{"a":"\ud83d\ude42"}"#, r#"{"a":"\ud83d\ude42"}"#),
+        (r#"{"a":"\ud83d\uD83D\uDE42\ude42"}"#, r#"{"a":"\ufffd\uD83D\uDE42\ufffd"}"#),
+        (r#"{"a":"\ud83d\n\ud83d\"\\ud83d"}"#, r#"{"a":"\ufffd\n\ufffd\"\\ud83d"}"#),
+        (r#"{"a":"\ud83d\u00e9é"}"#, r#"{"a":"\ufffd\u00e9é"}"#),
+        (r#"{"a":["\ud83d","\ude42"]}"#, r#"{"a":["\ufffd","\ufffd"]}"#),
+    ] {
+        let (mut object, mut out) = (RawObject::default(), String::new());
+        for character in text.chars() {
+            let before = out.len();
+            object.feed(character, &mut out).unwrap();
+            assert!(serde_json::from_str::<serde_json::Value>(&out).is_ok() == object.is_done(), "{out}");
+            // At most the escapes of a first half and of what follows it come at once.
+            assert!(out.len() - before <= 12, "{out}");
+        }
+        assert_eq!(out, passed);
+    }
+}
+
+#[test]
+fn a_value_is_written_as_strict_parsers_take_it() {
+    for (text, written) in [
+        ("1", Some("1")),
+        ("-1e999", Some("-1e999")),
+        ("\"a\nb\"", Some(r#""a\nb""#)),
+        (r#""\ud83d""#, Some(r#""\ufffd""#)),
+        ("{\"a\": [true, null]}", Some("{\"a\": [true, null]}")),
+        ("", None),
+        (" ", None),
+        ("1, 2", None),
+        ("1]", None),
+        ("],[", None),
+        ("nul", None),
+        ("{\"a\": }", None),
+    ] {
+        assert_eq!(strict(text).as_deref(), written, "{text}");
+    }
+}

@@ -1,8 +1,10 @@
 //! Outputs of every format, written by hand in the form that the models' templates show.
 
+mod late_ids;
 mod special;
 mod two_calls;
 
+use late_ids::late_ids;
 use special::{bare, harmony, parameters};
 use troupe_parsers::{Broken, Ending, Event, Format, Reasoning, Start};
 
@@ -225,7 +227,7 @@ fn hermes() -> Vec<Fixture> {
 
 /// All of them.
 pub(crate) fn fixtures() -> Vec<Fixture> {
-    [two_calls(), reasoning_alone(), hermes(), bare(), parameters(), harmony()]
+    [two_calls(), reasoning_alone(), hermes(), bare(), parameters(), late_ids(), harmony()]
         .into_iter()
         .flatten()
         .collect()

@@ -51,6 +51,25 @@ fn read(mut state: SessionState, output: &str, end: SequenceEnd) -> Vec<Part> {
 }
 
 #[test]
+fn the_models_id_is_the_calls_where_its_template_takes_it_back() {
+    let call = |id: &str| format!("{{\"name\": \"f\", \"arguments\": {{}}, \"id\": \"{id}\"}}");
+    let output = format!("[TOOL_CALLS][{}, {}, {}]", call("Abc123xyZ"), call("call_1"), call("ümlautsx"));
+    let setup = Setup { format: Some(Format::MistralList), ..hermes() };
+    let parts = read(reading(setup, CallLimit::Any, &[]), &output, SequenceEnd::Stop);
+    let id = |part: &Part| match part {
+        Part::Call(CallPart::Started { id, .. }) => Some(id.clone()),
+        _ => None,
+    };
+    let ids: Vec<String> = parts.iter().filter_map(id).collect();
+    assert_eq!(ids[0], "Abc123xyZ");
+    assert_eq!(ids.len(), 3);
+    for id in &ids[1..] {
+        assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+    }
+    assert_ne!(ids[1], ids[2]);
+}
+
+#[test]
 fn c058_reasoning_content_and_calls_are_told_apart() {
     let parts = read(reading(hermes(), CallLimit::Any, &[]), TWO_CALLS, SequenceEnd::Stop);
     let calls = vec!["f({\"a\": \"x y\"})".to_owned(), "g({})".to_owned()];
