@@ -105,9 +105,9 @@ pub const OPTIONS: &[OptionSpec] = &[
 
     option("scheduler.max_queued", "max-queued", Integer { min: 1, max: 1 << 20 }, Value("256"),
         "Most requests that wait; further ones are answered with 429"),
-    option("scheduler.step_growth_percent", "step-growth-percent", Integer { min: 1, max: U32 }, Value("100"),
+    option("scheduler.step_growth_percent", "step-growth-percent", Integer { min: 1, max: U32 }, Value("75"),
         "How much longer prompts may make the steps of running streams, in percent; more speeds up prompts, less spares streams"),
-    option("scheduler.long_prompt_share_percent", "long-prompt-share-percent", Integer { min: 0, max: 95 }, Value("69"),
+    option("scheduler.long_prompt_share_percent", "long-prompt-share-percent", Integer { min: 0, max: 95 }, Value("71"),
         "How much of the time a long prompt gets beside running streams, in percent: these pause for it once in 24 tokens; 0 never lets them pause"),
 
     option("cache.share", "cache-share", Choice(&["tenant", "server", "off"]), Value("tenant"),

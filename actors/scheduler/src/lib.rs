@@ -52,10 +52,10 @@ pub const MAX_REPLAYS: u8 = 2;
 pub const MASK_PATIENCE: u64 = 2_000;
 
 /// See [`Config::step_growth`].
-pub const DEFAULT_STEP_GROWTH: u32 = 100;
+pub const DEFAULT_STEP_GROWTH: u32 = 75;
 
-/// See [`Config::long_prompt_share`]. A long prompt takes 1.45 times what it takes alone.
-pub const DEFAULT_LONG_PROMPT_SHARE: u32 = 69;
+/// See [`Config::long_prompt_share`]. A long prompt takes some 1.4 times what it takes alone.
+pub const DEFAULT_LONG_PROMPT_SHARE: u32 = 71;
 
 /// What the scheduler is told beside the engine's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

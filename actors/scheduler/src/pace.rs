@@ -62,6 +62,15 @@ pub(crate) struct Pace {
     is_pause: bool,
 }
 
+/// How much prompts may lengthen a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spared {
+    /// By the growth that is wanted.
+    Usual,
+    /// By a quarter of it.
+    Most,
+}
+
 /// A step that is being computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Submitted {
@@ -94,14 +103,14 @@ impl Pace {
     }
 
     /// The most prompt tokens beside so many rows that generate.
-    pub(crate) fn prompt_tokens(&self, decode_rows: u32) -> u32 {
+    pub(crate) fn prompt_tokens(&self, decode_rows: u32, spared: Spared) -> u32 {
         if decode_rows == 0 {
             return u32::MAX;
         }
         if self.since_measured >= MEASURE_EVERY {
             return 0;
         }
-        self.decode[class(decode_rows)].map_or(TRIAL, |decode| self.paced(decode))
+        self.decode[class(decode_rows)].map_or(TRIAL, |decode| self.paced(decode, spared))
     }
 
     /// Microseconds of a step of so many rows without prompts, if one was seen.
@@ -110,9 +119,13 @@ impl Pace {
     }
 
     /// Prompt tokens that make a step of `decode` microseconds as long as it may be.
-    fn paced(&self, decode: u64) -> u32 {
+    fn paced(&self, decode: u64, spared: Spared) -> u32 {
         let Some(prompt_token) = self.prompt_token.or(self.prompt_token_alone) else { return TRIAL };
-        let growth = decode.saturating_mul(u64::from(self.growth)) / 100;
+        let growth = match spared {
+            Spared::Usual => self.growth,
+            Spared::Most => self.growth / 4,
+        };
+        let growth = decode.saturating_mul(u64::from(growth)) / 100;
         let time = growth.max(ALWAYS_ALLOWED.saturating_sub(decode));
         let tokens = time.saturating_mul(1000) / prompt_token.max(1);
         u32::try_from(tokens).unwrap_or(u32::MAX).max(self.least)
@@ -120,7 +133,7 @@ impl Pace {
 
     /// Whether so many tokens of a prompt would be in more paced steps than there are between two pauses.
     pub(crate) fn is_long(&self, tokens: u32, decode_rows: u32) -> bool {
-        let paced = self.decode[class(decode_rows)].map_or(TRIAL, |decode| self.paced(decode));
+        let paced = self.decode[class(decode_rows)].map_or(TRIAL, |decode| self.paced(decode, Spared::Usual));
         // What is not known is tried beside streams.
         self.share > 0 && self.alone().is_some() && tokens > paced.saturating_mul(PAUSE_EVERY)
     }
@@ -221,7 +234,7 @@ fn learn(estimate: &mut Option<u64>, seen: u64, inertia: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALWAYS_ALLOWED, PAUSE_EVERY, Pace, Submitted, TRIAL};
+    use super::{ALWAYS_ALLOWED, PAUSE_EVERY, Pace, Spared, Submitted, TRIAL};
     use crate::Config;
     use crate::event::Timestamp;
     use troupe_protocol::StepId;
@@ -235,7 +248,7 @@ mod tests {
         let mut now = pace.last_done.0;
         let mut steps = Vec::new();
         for _ in 0..count {
-            let prompt_tokens = pace.prompt_tokens(rows).min(wanted);
+            let prompt_tokens = pace.prompt_tokens(rows, Spared::Usual).min(wanted);
             let step = StepId(now);
             pace.submitted(Submitted {
                 step,
@@ -278,7 +291,7 @@ mod tests {
                 steps.iter().filter(|(pause, _)| *pause == pauses).map(|(_, took)| took).sum()
             };
             let share = time(true) * 100 / (time(true) + time(false));
-            assert!((67..=71).contains(&share), "{share} % of the time, {token} us a token");
+            assert!((69..=73).contains(&share), "{share} % of the time, {token} us a token");
             let begins = steps.windows(2).filter(|pair| !pair[0].0 && pair[1].0).count();
             let streamed = steps.iter().filter(|(pause, _)| !pause).count();
             assert!(
@@ -310,6 +323,8 @@ mod tests {
         let paced = &tokens[20..];
         assert!(paced.iter().all(|tokens| (0..=21).contains(tokens)), "{paced:?}");
         assert!(paced.iter().filter(|&&tokens| tokens >= 19).count() > paced.len() * 9 / 10, "{paced:?}");
+        let most_spared = pace.prompt_tokens(8, Spared::Most);
+        assert!((3..=5).contains(&most_spared), "a quarter: {most_spared}");
     }
 
     #[test]
@@ -346,8 +361,8 @@ mod tests {
     #[test]
     fn what_is_not_known_is_tried() {
         let mut pace = pace(100, 256);
-        assert_eq!(pace.prompt_tokens(0), u32::MAX, "nobody waits");
+        assert_eq!(pace.prompt_tokens(0, Spared::Usual), u32::MAX, "nobody waits");
         assert_eq!(steps(&mut pace, 3, 8, (5_000, 1_000), 64), [TRIAL, 0, TRIAL]);
-        assert_ne!(pace.prompt_tokens(8), TRIAL, "it is known now");
+        assert_ne!(pace.prompt_tokens(8, Spared::Usual), TRIAL, "it is known now");
     }
 }

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use troupe_protocol::{Binding, Row, RowOutput, RowTokens, SequenceId, StepId, StepPlan, TenantId};
 
 use crate::event::{Effects, Timestamp};
-use crate::pace::Submitted;
+use crate::pace::{Spared, Submitted};
 use crate::sequence::RowSource;
 use crate::tenants::Price;
 use crate::{Executor, InFlight, InFlightRow, Scheduler};
@@ -167,7 +167,9 @@ impl Scheduler {
     /// Divides what is left of the budget among prompts: those of the least served tenant first, and of one tenant those
     /// that started first.
     ///
-    /// Streams are spared by the pace, but not at the cost of a tenant that was served less than all of theirs.
+    /// Streams are spared by the pace, but not at the cost of a tenant that was served less than all of theirs; and most at
+    /// the cost of those that were served more than one of theirs, so that what a tenant with less asks next waits for
+    /// short steps.
     fn add_prompts(&mut self, mut prompts: Vec<Prompt>, draft: &mut Draft, effects: &mut Effects) {
         if prompts.is_empty() {
             return;
@@ -176,13 +178,18 @@ impl Scheduler {
         prompts.sort_by_key(|prompt| service(prompt.tenant));
         let streams = draft.in_flight.iter().map(|row| service(row.tenant)).min();
         let had_less = |tenant: TenantId| streams.is_some_and(|streams| service(tenant) < streams);
+        let had_more = |tenant: TenantId| streams.is_some_and(|streams| service(tenant) > streams);
         let num_first = prompts.partition_point(|prompt| had_less(prompt.tenant));
-        let paced = self.pace.prompt_tokens(draft.rows.len() as u32);
-        let before = draft.budget;
+        let num_ahead = prompts.iter().filter(|prompt| had_more(prompt.tenant)).count();
         let (first, others) = prompts.split_at(num_first);
+        let (equal, ahead) = others.split_at(others.len() - num_ahead);
+        let (before, rows) = (draft.budget, draft.rows.len() as u32);
         self.share(draft.budget, first, draft, effects);
-        let left = paced.saturating_sub(before - draft.budget);
-        self.share(left.min(draft.budget), others, draft, effects);
+        for (prompts, spared) in [(equal, Spared::Usual), (ahead, Spared::Most)] {
+            let paced = self.pace.prompt_tokens(rows, spared);
+            let left = paced.saturating_sub(before - draft.budget);
+            self.share(left.min(draft.budget), prompts, draft, effects);
+        }
     }
 
     /// Divides `tokens` among prompts.
