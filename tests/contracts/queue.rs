@@ -50,13 +50,13 @@ fn sequences_that_outgrow_the_kv_memory_together_all_finish_with_their_right_tex
     server.until_idle();
 }
 
-#[test]
-fn c121_a_long_prompt_neither_stops_those_that_decode_nor_waits_for_them() {
-    const BUDGET: u64 = 64;
-    let server = Server::start(&["--max-num-batched-tokens", &BUDGET.to_string()]);
+/// Four streams that decode, and a long prompt beside them whose answer has come: its tokens, the steps that passed, and
+/// the tokens that were generated meanwhile. Then each stream goes on.
+fn long_prompt_beside_four(flags: &[&str]) -> (u64, u64, f64) {
+    let server = Server::start(flags);
     let client = server.client;
     let endless = with(streamed(chat("Tell me a long story.", 4000)), json!({"ignore_eos": true}));
-    let decoding = [(); 4].map(|()| {
+    let mut decoding = [(); 4].map(|()| {
         let mut events = client.post("/v1/chat/completions", &endless).events();
         (0..2).for_each(|_| drop(events.data()));
         events
@@ -64,16 +64,39 @@ fn c121_a_long_prompt_neither_stops_those_that_decode_nor_waits_for_them() {
     let generated = || server.metric("troupe_generation_tokens_total");
     let (steps_before, generated_before) = (server.status().steps, generated());
     let long = client.chat(&chat(&"A fox ran over the hill to the river. ".repeat(100), 1));
-    let (steps, generated) = (server.status().steps - steps_before, generated() - generated_before);
-    drop(decoding);
+    let (steps, tokens) = (server.status().steps - steps_before, generated() - generated_before);
+    let after = generated();
+    server.until("more tokens of streams", |_| generated() > after + 40.0);
+    for events in &mut decoding {
+        (0..10).for_each(|_| drop(events.data()));
+    }
+    (long.usage["prompt_tokens"].as_u64().unwrap(), steps, tokens)
+}
 
+const BUDGET: u64 = 64;
+
+#[test]
+fn c121_a_long_prompt_neither_stops_those_that_decode_nor_waits_for_them() {
+    let budget = BUDGET.to_string();
+    let (prompt_tokens, steps, generated) =
+        long_prompt_beside_four(&["--max-num-batched-tokens", &budget, "--long-prompt-share-percent", "0"]);
     // Every step holds a token of each of the four, and a piece of the prompt: at most the rest of its budget, and at
     // least one token, but for one step in some thirty that has none.
-    let prompt_tokens = long.usage["prompt_tokens"].as_u64().unwrap();
     let (least, most) = (prompt_tokens.div_ceil(BUDGET - 4), prompt_tokens);
     assert!(least > 10, "{prompt_tokens} tokens");
     assert!((least..most + most / 30 + 4).contains(&steps), "{prompt_tokens} tokens took {steps} steps");
     assert!(generated >= 4.0 * (steps - 2) as f64, "{generated} tokens in {steps} steps");
+}
+
+#[test]
+fn c121_streams_pause_for_a_long_prompt_and_go_on() {
+    let (prompt_tokens, steps, generated) =
+        long_prompt_beside_four(&["--max-num-batched-tokens", &BUDGET.to_string()]);
+    // The prompt's own steps hold no token of the four.
+    assert!(
+        generated <= 4.0 * (steps - prompt_tokens / BUDGET / 2) as f64,
+        "{generated} tokens in {steps} steps"
+    );
 }
 
 #[test]
