@@ -122,7 +122,10 @@ impl KvCache {
         }
         if self.shape.body == KvBody::Paged {
             let slabs: Vec<&Array> = self.layers.iter().flat_map(|layer| layer.slabs.arrays()).collect();
-            self.ahead = Some(PagesAhead::new(&slabs)?);
+            let ahead = PagesAhead::new(&slabs)?;
+            // The first page is part of the load: whoever asks first does not wait for it, and nothing is left to do then.
+            let _ = ahead.settle();
+            self.ahead = Some(ahead);
         }
         Ok(())
     }

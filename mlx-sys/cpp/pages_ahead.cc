@@ -59,9 +59,9 @@ PagePopulator::~PagePopulator() {
   thread_.join();
 }
 
-// From the first block of a page on, the next one is wanted.
+// From the middle of a page on, the next one is wanted.
 void PagePopulator::used(size_t blocks) {
-  size_t wanted = ((blocks + stride_ - 1) / stride_ + 1) * stride_;
+  size_t wanted = ((blocks + stride_ / 2) / stride_ + 1) * stride_;
   {
     std::lock_guard lock(mutex_);
     if (wanted <= wanted_) return;
@@ -88,8 +88,9 @@ void PagePopulator::run() {
       populate(slab, first, last);
       auto took = std::chrono::steady_clock::now() - begun;
       lock.lock();
-      // Clearing pages keeps a core busy: it is the others' for as long.
-      if (changed_.wait_for(lock, took, [this] { return stop_; })) return;
+      // Clearing pages keeps a core busy: it is the others' for as long. At first there are none.
+      auto rest = first > 0 ? took : took.zero();
+      if (changed_.wait_for(lock, rest, [this] { return stop_; })) return;
     }
     present_ = last;
     changed_.notify_all();
