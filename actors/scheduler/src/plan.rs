@@ -142,10 +142,13 @@ impl Scheduler {
     /// Their tenant is the least served of the streams'. One that was served less does not wait for the pace at all, and
     /// for one that was served more nobody pauses.
     fn pause(&self, streams: &[SequenceId], prompts: &mut Vec<Prompt>) -> Option<u32> {
-        let service = |tenant: TenantId| self.tenants.service(tenant);
-        let least = streams.iter().map(|id| service(self.sequences[id].request.tenant)).min()?;
         let rows = streams.len() as u32;
         let is_long = |prompt: &Prompt| prompt.in_pauses || self.pace.is_long(prompt.wanted, rows);
+        if !prompts.iter().any(is_long) {
+            return None;
+        }
+        let service = |tenant: TenantId| self.tenants.service(tenant);
+        let least = streams.iter().map(|id| service(self.sequences[id].request.tenant)).min()?;
         let is_long = |prompt: &Prompt| service(prompt.tenant) == least && is_long(prompt);
         if !prompts.iter().any(is_long) {
             return None;
