@@ -4,7 +4,7 @@
 //! From it follows how many tokens lengthen a step by no more than the wanted growth.
 //!
 //! Streams pause once in [`PAUSE_EVERY`] of their tokens, for as long as it takes that long prompts get their share of the
-//! time. So all but a twenty-fifth of the gaps between a stream's tokens are those of paced steps.
+//! time. So all but a twenty-fourth of the gaps between a stream's tokens are those of paced steps.
 
 use alloc::collections::VecDeque;
 

@@ -158,7 +158,7 @@ impl Scheduler {
             return None;
         };
         let wanted = prompts.iter().fold(0, |sum: u32, prompt| sum.saturating_add(prompt.wanted));
-        // A little more brings them to their end.
+        // Up to twice as many bring them to their end.
         Some(if wanted / 2 < tokens { wanted } else { tokens })
     }
 
