@@ -8,6 +8,7 @@ use troupe_protocol::{SequenceId, TenantId};
 use crate::blocks::Found;
 use crate::event::{Effect, Effects, Timestamp};
 use crate::sequence::{Phase, Progress, Residence, Sequence};
+use crate::sequences::Key;
 use crate::tenants::{PRECISION, Price, Tenant};
 use crate::{CacheShare, Preemption, Scheduler};
 
@@ -41,22 +42,23 @@ impl Scheduler {
     fn admit_next(&mut self, now: Timestamp, survey: &mut Survey, effects: &mut Effects) -> bool {
         // One that waits for its client, or for its last tokens to be read, is passed over.
         let can_go_on = |id: SequenceId| {
-            let sequence = &self.sequences[&id];
-            sequence.unread == 0 && sequence.may_sample()
+            let sequence = self.sequences.by_id(id);
+            sequence.is_some_and(|sequence| sequence.unread == 0 && sequence.may_sample())
         };
         let prefix = |id: SequenceId| {
-            let find = || self.cached(&self.sequences[&id]).total;
+            let find = || self.sequences.by_id(id).map_or(0, |sequence| self.cached(sequence).total);
             *survey.prefixes.borrow_mut().entry(id).or_insert_with(find)
         };
         let Some(next) = self.tenants.next(now, self.quantum(), can_go_on, prefix) else { return false };
-        let Some(found) = self.make_place(next.id, survey, effects) else { return false };
+        let Some(key) = self.sequences.key(next.id) else { return false };
+        let Some(found) = self.make_place(key, survey, effects) else { return false };
         let Some(slot) = self.free_slots.pop() else { return false };
         self.tenants.start(next);
-        self.running.push(next.id);
+        self.running.push(key);
         if let Some(tenant) = self.tenants.get_mut(next.tenant) {
             tenant.num_running += 1;
         }
-        let Some(sequence) = self.sequences.get_mut(&next.id) else { return false };
+        let Some(sequence) = self.sequences.get_mut(key) else { return false };
         let found = found as usize;
         let names = &sequence.wanted_names(self.limits.block_size)[..found];
         // A place was made for them.
@@ -79,7 +81,7 @@ impl Scheduler {
             self.tenants.charge(next.tenant, Price::Cached, cached_tokens);
             effects.push(Effect::Started { sequence: next.id, queue_time, cached_tokens });
         }
-        survey.promised_blocks = survey.promised_blocks.map(|sum| sum + self.missing_blocks(next.id));
+        survey.promised_blocks = survey.promised_blocks.map(|sum| sum + self.missing_blocks(key));
         true
     }
 
@@ -93,14 +95,14 @@ impl Scheduler {
         }
     }
 
-    /// Sees that a slot and blocks for all known tokens of `id` and one more are there, beside those that running prompts
+    /// Sees that a slot and blocks for all known tokens of a sequence and one more are there, beside those that running prompts
     /// have yet to take, and answers how many of them the cache holds. Sequences that wait for their clients give up theirs if need be, and so do the newest of a tenant
     /// that has more than its share, if this one's has less. Room for the whole sequence is wanted, so that a prompt is
     /// not admitted just to be preempted in the middle.
-    fn make_place(&mut self, id: SequenceId, survey: &mut Survey, effects: &mut Effects) -> Option<u32> {
+    fn make_place(&mut self, key: Key, survey: &mut Survey, effects: &mut Effects) -> Option<u32> {
         loop {
             let promised = *survey.promised_blocks.get_or_insert_with(|| self.promised_blocks());
-            let sequence = &self.sequences[&id];
+            let sequence = &self.sequences[key];
             let found = self.cached(sequence);
             let own = self.limits.blocks_for(sequence.num_known_tokens() + 1) - found.total;
             // Cached blocks that it takes are no longer there for others.
@@ -114,25 +116,25 @@ impl Scheduler {
             }
             let stalled = if survey.nobody_stalled { None } else { self.stalled() };
             survey.nobody_stalled = stalled.is_none();
-            let victim = stalled.or_else(|| self.over_its_share(id))?;
+            let victim = stalled.or_else(|| self.over_its_share(key))?;
             survey.promised_blocks = Some(promised - self.missing_blocks(victim));
             self.preempt(victim, effects);
         }
     }
 
     /// The newest that waits for its client.
-    fn stalled(&self) -> Option<SequenceId> {
-        self.running.iter().rev().copied().find(|id| self.sequences[id].is_stalled())
+    fn stalled(&self) -> Option<Key> {
+        self.running.iter().rev().copied().find(|&key| self.sequences[key].is_stalled())
     }
 
-    /// The newest running sequence of the tenant that is furthest above its share of the slots, if the tenant of `id` is
+    /// The newest running sequence of the tenant that is furthest above its share of the slots, if that of `key` is
     /// below its own.
-    fn over_its_share(&self, id: SequenceId) -> Option<SequenceId> {
+    fn over_its_share(&self, key: Key) -> Option<Key> {
         if self.config.preemption == Preemption::ForMemory {
             return None;
         }
         let slots = self.limits.max_num_seqs;
-        let tenant = self.sequences[&id].request.tenant;
+        let tenant = self.sequences[key].request.tenant;
         let running = self.tenants.get(tenant)?.num_running;
         if running >= self.tenants.fair_slots(tenant, slots) {
             return None;
@@ -140,16 +142,16 @@ impl Scheduler {
         let excess = |(id, running): (_, u32)| running.saturating_sub(self.tenants.fair_slots(id, slots));
         let others = self.tenants.iter().map(|(id, tenant)| (id, tenant.num_running));
         let (most, _) = others.filter(|&other| excess(other) > 0).max_by_key(|&other| excess(other))?;
-        self.running.iter().rev().copied().find(|id| self.sequences[id].request.tenant == most)
+        self.running.iter().rev().copied().find(|&key| self.sequences[key].request.tenant == most)
     }
 
     /// Blocks that running sequences need for tokens they have, and do not hold yet.
     fn promised_blocks(&self) -> u32 {
-        self.running.iter().map(|&id| self.missing_blocks(id)).sum()
+        self.running.iter().map(|&key| self.missing_blocks(key)).sum()
     }
 
-    fn missing_blocks(&self, id: SequenceId) -> u32 {
-        let sequence = &self.sequences[&id];
+    fn missing_blocks(&self, key: Key) -> u32 {
+        let sequence = &self.sequences[key];
         let Some(residence) = sequence.residence() else { return 0 };
         let needed = self.limits.blocks_for(sequence.num_known_tokens() + 1);
         needed.saturating_sub(residence.blocks.len() as u32)

@@ -13,6 +13,7 @@ use crate::blocks::BlockPool;
 use crate::event::{Effect, Effects, Event, Timestamp};
 use crate::pace::Pace;
 use crate::sequence::Sequence;
+use crate::sequences::Key;
 use crate::tenants::{End, Price};
 use crate::{Admission, CacheShare, Executor, InFlight, InFlightRow, MAX_REPLAYS, Scheduler};
 
@@ -26,17 +27,17 @@ impl Scheduler {
         match event {
             Event::Arrived(request) => self.arrive(now, request, effects),
             Event::CreditGranted { sequence, tokens } => {
-                if let Some(sequence) = self.sequences.get_mut(&sequence) {
+                if let Some(sequence) = self.sequences.by_id_mut(sequence) {
                     sequence.credit = sequence.credit.saturating_add(tokens);
                 }
             }
             Event::MaskGiven { sequence, generated, mask } => {
-                if let Some(sequence) = self.sequences.get_mut(&sequence) {
+                if let Some(sequence) = self.sequences.by_id_mut(sequence) {
                     sequence.give_mask(generated, mask);
                 }
             }
             Event::Cancelled(sequence) => {
-                self.remove(sequence);
+                self.sequences.key(sequence).and_then(|key| self.remove(key));
             }
             Event::StepDone(outcome) => self.step_done(now, outcome, effects),
             Event::StepFailed { step, fault } => self.step_failed(step, &fault, effects),
@@ -81,7 +82,7 @@ impl Scheduler {
             self.deadlines.insert((deadline, id));
         }
         self.tenants.enqueue(id, sequence.ticket(), End::Back);
-        self.sequences.insert(id, sequence);
+        self.sequences.insert(sequence);
     }
 
     /// Ends what nobody waits for any more.
@@ -91,7 +92,7 @@ impl Scheduler {
                 return;
             }
             self.deadlines.pop_first();
-            let Some(sequence) = self.remove(id) else { continue };
+            let Some(sequence) = self.sequences.key(id).and_then(|key| self.remove(key)) else { continue };
             let timeout = sequence.request.timeout.unwrap_or(0);
             effects.push(Effect::Fail { sequence: id, fault: Fault::DeadlineExceeded { timeout } });
         }
@@ -125,11 +126,13 @@ impl Scheduler {
             return self.step_failed(outcome.step, &fault, effects);
         }
         self.blocks.step_done(outcome.step, &outcome.unsaved);
-        for row in self.retire(outcome.step) {
+        let rows = self.retire(outcome.step);
+        for row in &rows {
             self.name_blocks(outcome.step, row);
         }
-        for row in outcome.rows {
-            self.token_sampled(now, row, effects);
+        let sampled = rows.iter().filter(|row| row.output == RowOutput::Sample);
+        for (row, outcome) in sampled.zip(outcome.rows) {
+            self.token_sampled(now, row.sequence, outcome, effects);
         }
     }
 
@@ -147,7 +150,7 @@ impl Scheduler {
     fn mismatch(&self, outcome: &StepOutcome) -> Option<String> {
         // That it is the oldest's, `retire` insists on.
         let rows = self.in_flight.front().map_or(&[][..], |step| &step.rows);
-        let wanted = rows.iter().filter(|row| row.output == RowOutput::Sample).map(|row| row.sequence);
+        let wanted = rows.iter().filter(|row| row.output == RowOutput::Sample).map(|row| row.sequence.id);
         let found = outcome.rows.iter().map(|row| row.sequence);
         let (wanted_count, found_count) = (wanted.clone().count(), found.len());
         if wanted_count != found_count {
@@ -158,13 +161,13 @@ impl Scheduler {
     }
 
     /// What a row computed can be found by others from now on, as far as blocks are full.
-    fn name_blocks(&mut self, step: StepId, row: InFlightRow) {
+    fn name_blocks(&mut self, step: StepId, row: &InFlightRow) {
         if self.config.cache == CacheShare::Off {
             return;
         }
         let block_size = self.limits.block_size;
         let full = (row.end / block_size) as usize;
-        let Some(sequence) = self.sequences.get_mut(&row.sequence) else { return };
+        let Some(sequence) = self.sequences.get_mut(row.sequence) else { return };
         let Some(residence) = sequence.residence_mut() else { return };
         // It may have lost its blocks and got others since the row was submitted.
         let is_older = residence.first_step.is_none_or(|first| first > step);
@@ -187,7 +190,7 @@ impl Scheduler {
         self.blocks.step_ended(step);
         let InFlight { rows, .. } = oldest.unwrap_or(InFlight { step, rows: Vec::new() });
         for row in &rows {
-            match self.sequences.get_mut(&row.sequence) {
+            match self.sequences.get_mut(row.sequence) {
                 Some(sequence) if row.output.samples() => sequence.unread -= 1,
                 Some(_) => {}
                 None if row.decodes => self.tenants.refund(row.tenant, Price::Decode, 1),
@@ -198,8 +201,8 @@ impl Scheduler {
     }
 
     /// Books a token. A sequence that ended meanwhile is gone, and its row is discarded.
-    fn token_sampled(&mut self, now: Timestamp, row: RowOutcome, effects: &mut Effects) {
-        let Some(sequence) = self.sequences.get_mut(&row.sequence) else { return };
+    fn token_sampled(&mut self, now: Timestamp, key: Key, row: RowOutcome, effects: &mut Effects) {
+        let Some(sequence) = self.sequences.get_mut(key) else { return };
         self.tenants.pay_for_answer(sequence.request.tenant, 1, now);
         let id = row.token.id;
         sequence.generate(id, now);
@@ -213,7 +216,7 @@ impl Scheduler {
             return;
         };
         let usage = sequence.usage();
-        self.remove(row.sequence);
+        self.remove(key);
         effects.push(Effect::Finish { sequence: row.sequence, reason, usage });
     }
 
@@ -221,8 +224,8 @@ impl Scheduler {
     fn step_failed(&mut self, step: StepId, fault: &Fault, effects: &mut Effects) {
         self.pace.forget_submitted();
         for row in self.retire(step) {
-            let id = row.sequence;
-            let Some(sequence) = self.sequences.get_mut(&id) else { continue };
+            let key = row.sequence;
+            let Some(sequence) = self.sequences.get_mut(key) else { continue };
             // A later step in flight fails after this one. Its rows wait already, or have begun anew since, and are counted
             // once.
             let first_step = sequence.residence().and_then(|residence| residence.first_step);
@@ -231,8 +234,8 @@ impl Scheduler {
             }
             sequence.replays += 1;
             if sequence.replays > MAX_REPLAYS {
-                self.remove(id);
-                effects.push(Effect::Fail { sequence: id, fault: fault.clone() });
+                self.remove(key);
+                effects.push(Effect::Fail { sequence: key.id, fault: fault.clone() });
             }
         }
         self.preempt_all(effects);
@@ -241,8 +244,8 @@ impl Scheduler {
 
     fn preempt_all(&mut self, effects: &mut Effects) {
         // Newest first, so that the oldest ends at the front of the queue.
-        while let Some(&id) = self.running.last() {
-            self.preempt(id, effects);
+        while let Some(&key) = self.running.last() {
+            self.preempt(key, effects);
         }
     }
 
@@ -260,7 +263,7 @@ impl Scheduler {
         self.executor = Executor::Up;
         self.pace = Pace::new(&self.config, limits.max_num_batched_tokens);
         if limits.block_size != self.limits.block_size {
-            for sequence in self.sequences.values_mut() {
+            for sequence in self.sequences.iter_mut() {
                 sequence.reset_chain();
                 sequence.extend_chain(limits.block_size);
             }
@@ -268,11 +271,10 @@ impl Scheduler {
         self.limits = limits;
         self.blocks = BlockPool::new(limits.num_blocks, limits.num_stored_blocks, stored);
         self.free_slots = (0..limits.max_num_seqs).rev().map(SlotId).collect();
-        let all = self.sequences.values().map(|sequence| &sequence.request);
-        let unfit: Vec<_> = all.filter(|request| !fits(request, &limits)).map(|request| request.id).collect();
-        for id in unfit {
-            let Some(Sequence { request, .. }) = self.remove(id) else { continue };
-            effects.push(Effect::Fail { sequence: id, fault: no_longer_fits(&request, &limits) });
+        let unfit = self.sequences.iter().filter(|(_, sequence)| !fits(&sequence.request, &limits));
+        for key in unfit.map(|(key, _)| key).collect::<Vec<_>>() {
+            let Some(Sequence { request, .. }) = self.remove(key) else { continue };
+            effects.push(Effect::Fail { sequence: key.id, fault: no_longer_fits(&request, &limits) });
         }
     }
 }

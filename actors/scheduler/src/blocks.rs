@@ -2,9 +2,11 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::hash::BuildHasherDefault;
 
 use troupe_protocol::{BlockId, BlockName, BlockTransfer, StepId, StoredBlock};
 
+use crate::cache::ByName;
 use crate::store::{StoreCounts, StoreIndex};
 
 /// Blocks are owned by one or more sequences, in quarantine (given up while a step in flight still names them),
@@ -19,7 +21,7 @@ pub(crate) struct BlockPool {
     /// Cached blocks by the time of their last use, least recent first.
     cached: BTreeMap<u64, BlockId>,
     /// Where contents are, whoever owns the block.
-    index: BTreeMap<BlockName, BlockId>,
+    index: ByName<BlockId>,
     /// In order of the step that must be done first.
     quarantine: VecDeque<(StepId, Vec<BlockId>)>,
     /// Blocks without owner that have a place there.
@@ -66,7 +68,7 @@ impl BlockPool {
             blocks: alloc::vec![Block::default(); num_blocks as usize],
             free: (0..num_blocks).rev().map(BlockId).collect(),
             cached: BTreeMap::new(),
-            index: BTreeMap::new(),
+            index: ByName::with_capacity_and_hasher(num_blocks as usize, BuildHasherDefault::default()),
             quarantine: VecDeque::new(),
             num_quarantined: 0,
             uses: 0,

@@ -1,8 +1,33 @@
 //! Names of block contents: a chained hash over everything that a block's keys and values depend on.
 
 use alloc::vec::Vec;
+use core::hash::{BuildHasherDefault, Hasher};
 
+use hashbrown::HashMap;
 use troupe_protocol::{BlockName, TokenId};
+
+/// A map from names. Nobody asks for its order, which is that of hashes.
+pub(crate) type ByName<T> = HashMap<BlockName, T, BuildHasherDefault<NameHasher>>;
+
+/// Names are hashes, and of a key that is kept from clients: half of one is as good as another hash.
+#[derive(Default)]
+pub(crate) struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u128(&mut self, name: u128) {
+        self.0 = name as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Where the chain of a namespace begins.
 pub(crate) fn root(key: u128, namespace: [u64; 4]) -> BlockName {

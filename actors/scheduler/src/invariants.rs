@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use troupe_protocol::{RowOutput, SequenceId};
+use troupe_protocol::RowOutput;
 
 use crate::Scheduler;
 use crate::sequence::Phase;
+use crate::sequences::Key;
 
 impl Scheduler {
     /// Checks the state against itself.
@@ -21,9 +22,10 @@ impl Scheduler {
         let before_last = self.in_flight.iter().rev().skip(1).flat_map(|step| &step.rows);
         let mut unmasked = before_last.filter(|row| row.output == RowOutput::SampleLater);
         require(unmasked.next().is_none(), || "a step is built on one that waits for masks".into())?;
-        for sequence in self.sequences.values() {
+        for (_, sequence) in self.sequences.iter() {
             let id = sequence.request.id;
-            let rows = || self.in_flight.iter().flat_map(|step| &step.rows).filter(|row| row.sequence == id);
+            let rows =
+                || self.in_flight.iter().flat_map(|step| &step.rows).filter(|row| row.sequence.id == id);
             let unread = rows().filter(|row| row.output.samples()).count();
             require(sequence.unread as usize == unread, || format!("{id}: unread tokens"))?;
             let read_first = !sequence.is_lockstep() || unread <= 1;
@@ -38,9 +40,9 @@ impl Scheduler {
 
     /// Every block is in the one place where it belongs, and tables cover what is scheduled.
     fn check_blocks(&self) -> Result<(), String> {
-        let tables = self.sequences.values().filter_map(|s| s.residence()).map(|r| r.blocks.as_slice());
+        let tables = self.sequences.iter().filter_map(|(_, s)| s.residence()).map(|r| r.blocks.as_slice());
         self.blocks.check(tables)?;
-        for sequence in self.sequences.values() {
+        for (_, sequence) in self.sequences.iter() {
             let (id, Some(residence)) = (sequence.request.id, sequence.residence()) else { continue };
             let needed = self.limits.blocks_for(residence.num_scheduled_tokens) as usize;
             require(needed <= residence.blocks.len(), || format!("{id}: table too short"))?;
@@ -55,20 +57,23 @@ impl Scheduler {
 
     /// Every sequence is in exactly one of queue and running list, in the phase that belongs there.
     fn check_places(&self) -> Result<(), String> {
-        let mut places: Vec<_> = self.tenants.waiting().chain(self.running.iter().copied()).collect();
+        let mut places: Vec<_> =
+            self.tenants.waiting().chain(self.running.iter().map(|key| key.id)).collect();
         places.sort_unstable();
         let twice = places.windows(2).find(|pair| pair[0] == pair[1]);
         require(twice.is_none(), || format!("{twice:?} is in two places"))?;
         require(places.len() == self.sequences.len(), || "a sequence is in no place".into())?;
         for (id, tenant) in self.tenants.iter() {
-            let own = |other: &&SequenceId| self.sequences[*other].request.tenant == id;
+            let own = |key: &&Key| self.sequences[**key].request.tenant == id;
             let running = self.running.iter().filter(own).count();
             require(running == tenant.num_running as usize, || format!("{id}: {running} sequences run"))?;
         }
         let mut slots = self.free_slots.clone();
-        for (id, sequence) in &self.sequences {
-            let runs = self.running.contains(id);
-            require(matches!(sequence.phase, Phase::Running(_)) == runs, || format!("{id}: wrong phase"))?;
+        for (key, sequence) in self.sequences.iter() {
+            let runs = self.running.contains(&key);
+            require(matches!(sequence.phase, Phase::Running(_)) == runs, || {
+                format!("{}: wrong phase", key.id)
+            })?;
             if let Phase::Running(residence) = &sequence.phase {
                 slots.push(residence.slot);
             }
@@ -131,7 +136,7 @@ mod tests {
     }
 
     fn sequence(scheduler: &mut Scheduler, id: u64) -> &mut crate::sequence::Sequence {
-        scheduler.sequences.get_mut(&SequenceId(id)).expect("it is there")
+        scheduler.sequences.by_id_mut(SequenceId(id)).expect("it is there")
     }
 
     fn residence(scheduler: &mut Scheduler, id: u64) -> &mut crate::sequence::Residence {
@@ -141,7 +146,7 @@ mod tests {
     /// A step more, with a row of the guided sequence.
     fn ride_on(scheduler: &mut Scheduler, output: RowOutput) {
         let first = &scheduler.in_flight[0].rows;
-        let row = first.iter().find(|row| row.sequence == SequenceId(2)).expect("it has a row");
+        let row = first.iter().find(|row| row.sequence.id == SequenceId(2)).expect("it has a row");
         let rows = vec![InFlightRow { output, ..*row }];
         scheduler.in_flight.push_back(InFlight { step: StepId(1), rows });
         sequence(scheduler, 2).unread += 1;
@@ -158,7 +163,7 @@ mod tests {
             ("table too short", |s| residence(s, 1).num_scheduled_tokens = 40),
             ("names beyond its table", |s| residence(s, 1).num_named = 40),
             ("are not all blocks", |s| s.limits.num_blocks += 1),
-            ("is in two places", |s| s.running.push(SequenceId(3))),
+            ("is in two places", |s| s.running.extend(s.sequences.key(SequenceId(3)))),
             ("a sequence is in no place", |s| s.running.truncate(1)),
             ("sequences run", |s| s.tenants.get_mut(TenantId(0)).expect("it is there").num_running += 1),
             ("a slot has two owners", |s| residence(s, 1).slot = residence(s, 2).slot),

@@ -18,11 +18,12 @@ mod pace;
 mod plan;
 mod rate;
 mod sequence;
+mod sequences;
 mod status;
 mod store;
 mod tenants;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use troupe_protocol::{
@@ -32,6 +33,7 @@ use troupe_protocol::{
 use blocks::BlockPool;
 use pace::Pace;
 use sequence::Sequence;
+use sequences::{Key, Sequences};
 use tenants::{End, Tenants};
 
 pub use blocks::BlockCounts;
@@ -121,9 +123,9 @@ pub struct Scheduler {
     limits: EngineLimits,
     executor: Executor,
     admission: Admission,
-    sequences: BTreeMap<SequenceId, Sequence>,
+    sequences: Sequences,
     tenants: Tenants,
-    running: Vec<SequenceId>,
+    running: Vec<Key>,
     blocks: BlockPool,
     free_slots: Vec<SlotId>,
     in_flight: VecDeque<InFlight>,
@@ -157,7 +159,7 @@ struct InFlight {
 
 #[derive(Clone, Copy, Debug)]
 struct InFlightRow {
-    sequence: SequenceId,
+    sequence: Key,
     tenant: TenantId,
     output: RowOutput,
     /// Tokens of the sequence that are computed once the step is done.
@@ -192,7 +194,7 @@ impl Scheduler {
             limits,
             executor: Executor::Up,
             admission: Admission::Open,
-            sequences: BTreeMap::new(),
+            sequences: Sequences::default(),
             tenants: Tenants::new(),
             running: Vec::new(),
             blocks: BlockPool::new(limits.num_blocks, limits.num_stored_blocks, stored),
@@ -246,24 +248,24 @@ impl Scheduler {
 
     /// Takes slot and blocks from a running sequence and puts it in front of its queue. What it generated stays: it will
     /// be replayed and go on with the same text.
-    fn preempt(&mut self, id: SequenceId, effects: &mut Effects) {
-        self.vacate(id);
-        let Some(sequence) = self.sequences.get_mut(&id) else { return };
+    fn preempt(&mut self, key: Key, effects: &mut Effects) {
+        self.vacate(key);
+        let Some(sequence) = self.sequences.get_mut(key) else { return };
         sequence.extend_chain(self.limits.block_size);
         let ticket = sequence.ticket();
-        self.tenants.enqueue(id, ticket, End::Front);
+        self.tenants.enqueue(key.id, ticket, End::Front);
         if let Some(tenant) = self.tenants.get_mut(ticket.tenant) {
             tenant.totals.preemptions += 1;
         }
-        effects.push(Effect::Preempted { sequence: id });
+        effects.push(Effect::Preempted { sequence: key.id });
     }
 
     /// Takes slot and blocks from a sequence, which leaves `running`.
-    fn vacate(&mut self, id: SequenceId) {
-        let Some(sequence) = self.sequences.get_mut(&id) else { return };
+    fn vacate(&mut self, key: Key) {
+        let Some(sequence) = self.sequences.get_mut(key) else { return };
         let tenant = sequence.request.tenant;
         let Some(residence) = sequence.leave() else { return };
-        self.running.retain(|&other| other != id);
+        self.running.retain(|&other| other != key);
         if let Some(tenant) = self.tenants.get_mut(tenant) {
             tenant.num_running -= 1;
         }
@@ -274,15 +276,15 @@ impl Scheduler {
     }
 
     /// Forgets a sequence wherever it is.
-    fn remove(&mut self, id: SequenceId) -> Option<Sequence> {
-        let is_waiting = self.sequences.get(&id)?.residence().is_none();
-        self.vacate(id);
-        let sequence = self.sequences.remove(&id)?;
+    fn remove(&mut self, key: Key) -> Option<Sequence> {
+        let is_waiting = self.sequences.get(key)?.residence().is_none();
+        self.vacate(key);
+        let sequence = self.sequences.remove(key)?;
         if is_waiting {
-            self.tenants.dequeue(id, sequence.request.tenant);
+            self.tenants.dequeue(key.id, sequence.request.tenant);
         }
         if let Some(deadline) = sequence.deadline() {
-            self.deadlines.remove(&(deadline, id));
+            self.deadlines.remove(&(deadline, key.id));
         }
         Some(sequence)
     }

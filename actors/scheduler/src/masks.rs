@@ -15,7 +15,7 @@ impl Scheduler {
     /// on one by one, they would have a step each. A session that takes longer than the patience is not waited for.
     pub(crate) fn masks_awaited_until(&self, now: Timestamp) -> Option<Timestamp> {
         let patience = self.mask_patience();
-        let awaited = self.running.iter().filter_map(|id| self.sequences[id].awaits_mask());
+        let awaited = self.running.iter().filter_map(|&key| self.sequences[key].awaits_mask());
         awaited.map(|since| Timestamp(since.0.saturating_add(patience))).filter(|until| *until > now).max()
     }
 
@@ -33,13 +33,13 @@ impl Scheduler {
         let mut masks = None;
         for row in rows.iter_mut().filter(|row| row.output == RowOutput::SampleLater) {
             let masks = masks.get_or_insert_with(alloc::vec::Vec::new);
-            let Some(sequence) = self.sequences.get_mut(&row.sequence) else {
+            let Some(sequence) = self.sequences.get_mut(row.sequence) else {
                 row.output = RowOutput::None;
                 continue;
             };
             if let Some(mask) = sequence.late_mask(*step) {
                 row.output = RowOutput::Sample;
-                masks.push((row.sequence, mask));
+                masks.push((row.sequence.id, mask));
             } else {
                 // What it computed stands, but will be written again: nobody is to find it by its name before.
                 (row.output, row.end) = (RowOutput::None, row.end - 1);

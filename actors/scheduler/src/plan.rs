@@ -9,11 +9,12 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use troupe_protocol::{Binding, Row, RowOutput, RowTokens, SequenceId, StepId, StepPlan, TenantId};
+use troupe_protocol::{Binding, Row, RowOutput, RowTokens, StepId, StepPlan, TenantId};
 
 use crate::event::{Effects, Timestamp};
 use crate::pace::{Spared, Submitted};
 use crate::sequence::RowSource;
+use crate::sequences::Key;
 use crate::tenants::Price;
 use crate::{Executor, InFlight, InFlightRow, Scheduler};
 
@@ -36,7 +37,7 @@ struct Draft {
 /// A running sequence with more than one token to compute.
 #[derive(Clone, Copy)]
 struct Prompt {
-    id: SequenceId,
+    key: Key,
     tenant: TenantId,
     wanted: u32,
     /// Whether streams paused for it before: its rest is not left to paced steps.
@@ -90,7 +91,7 @@ impl Scheduler {
         if draft.rows.is_empty() {
             draft.is_pause = false;
             draft.budget = budget;
-            streams.into_iter().for_each(|id| self.add_row(id, 1, &mut draft, effects));
+            streams.into_iter().for_each(|key| self.add_row(key, 1, &mut draft, effects));
             draft.decode_rows = draft.rows.len() as u32;
             self.add_prompts(prompts, &mut draft, effects);
         }
@@ -120,16 +121,16 @@ impl Scheduler {
     }
 
     /// Running sequences that could have a row of one token, and those that could have more, oldest start first.
-    fn wanted_rows(&self) -> (Vec<SequenceId>, Vec<Prompt>) {
+    fn wanted_rows(&self) -> (Vec<Key>, Vec<Prompt>) {
         let (mut streams, mut prompts) = (Vec::with_capacity(self.running.len()), Vec::new());
-        for &id in &self.running {
-            let sequence = &self.sequences[&id];
+        for &key in &self.running {
+            let sequence = &self.sequences[key];
             match sequence.next_row(u32::MAX).map_or(0, |row| row.count()) {
                 0 => {}
-                1 => streams.push(id),
+                1 => streams.push(key),
                 wanted => {
                     let in_pauses = sequence.residence().is_some_and(|residence| residence.in_pauses);
-                    prompts.push(Prompt { id, tenant: sequence.request.tenant, wanted, in_pauses });
+                    prompts.push(Prompt { key, tenant: sequence.request.tenant, wanted, in_pauses });
                 }
             }
         }
@@ -141,14 +142,14 @@ impl Scheduler {
     ///
     /// Their tenant is the least served of the streams'. One that was served less does not wait for the pace at all, and
     /// for one that was served more nobody pauses.
-    fn pause(&self, streams: &[SequenceId], prompts: &mut Vec<Prompt>) -> Option<u32> {
+    fn pause(&self, streams: &[Key], prompts: &mut Vec<Prompt>) -> Option<u32> {
         let rows = streams.len() as u32;
         let is_long = |prompt: &Prompt| prompt.in_pauses || self.pace.is_long(prompt.wanted, rows);
         if !prompts.iter().any(is_long) {
             return None;
         }
         let service = |tenant: TenantId| self.tenants.service(tenant);
-        let least = streams.iter().map(|id| service(self.sequences[id].request.tenant)).min()?;
+        let least = streams.iter().map(|&key| service(self.sequences[key].request.tenant)).min()?;
         let is_long = |prompt: &Prompt| service(prompt.tenant) == least && is_long(prompt);
         if !prompts.iter().any(is_long) {
             return None;
@@ -163,8 +164,8 @@ impl Scheduler {
     }
 
     /// Whether a sequence has a row in the step that is being made.
-    fn is_in(&self, draft: &Draft, id: SequenceId) -> bool {
-        self.sequences[&id].residence().is_some_and(|residence| residence.last_step == Some(draft.step))
+    fn is_in(&self, draft: &Draft, key: Key) -> bool {
+        self.sequences[key].residence().is_some_and(|residence| residence.last_step == Some(draft.step))
     }
 
     /// Divides what is left of the budget among prompts: those of the least served tenant first, and of one tenant those
@@ -199,25 +200,25 @@ impl Scheduler {
     fn share(&mut self, tokens: u32, prompts: &[Prompt], draft: &mut Draft, effects: &mut Effects) {
         let wanted: Vec<u32> = prompts.iter().map(|prompt| prompt.wanted).collect();
         for (prompt, tokens) in prompts.iter().zip(divide(tokens, &wanted)) {
-            self.add_row(prompt.id, tokens, draft, effects);
+            self.add_row(prompt.key, tokens, draft, effects);
         }
     }
 
     /// Adds the next row of a running sequence, of at most `tokens` tokens, if blocks allow.
-    fn add_row(&mut self, id: SequenceId, tokens: u32, draft: &mut Draft, effects: &mut Effects) {
+    fn add_row(&mut self, key: Key, tokens: u32, draft: &mut Draft, effects: &mut Effects) {
         let tokens = tokens.min(draft.budget);
         if tokens == 0 {
             return;
         }
-        let sequence = &self.sequences[&id];
+        let sequence = &self.sequences[key];
         // An earlier row of this draft may have preempted it.
         let (Some(next), Some(residence)) = (sequence.next_row(tokens), sequence.residence()) else { return };
         let (start, end) = (next.start, next.start + next.count());
         let has_room = self.limits.blocks_for(end) as usize <= residence.blocks.len();
-        if !has_room && !self.make_room(id, end, draft, effects) {
+        if !has_room && !self.make_room(key, end, draft, effects) {
             return;
         }
-        let Some(sequence) = self.sequences.get_mut(&id) else { return };
+        let Some(sequence) = self.sequences.get_mut(key) else { return };
         let tokens = match next.source {
             RowSource::Known(count) => sequence.known_tokens(start, count),
             RowSource::Sampled(step) => RowTokens::Sampled(step),
@@ -245,15 +246,15 @@ impl Scheduler {
         }
         let decodes = charges.iter().any(|&(price, count)| price == Price::Decode && count > 0);
         draft.budget -= end - start;
-        draft.in_flight.push(InFlightRow { sequence: id, tenant, output: next.output, end, decodes });
-        draft.rows.push(Row { sequence: id, slot, start, tokens, blocks, output: next.output, mask });
+        draft.in_flight.push(InFlightRow { sequence: key, tenant, output: next.output, end, decodes });
+        draft.rows.push(Row { sequence: key.id, slot, start, tokens, blocks, output: next.output, mask });
     }
 
-    /// Grows the block table of `id` to hold `tokens`, preempting others or, if it is the one to give way, itself.
+    /// Grows the block table of `key` to hold `tokens`, preempting others or, if it is the one to give way, itself.
     /// Answers whether it does; if not, the sequence sits this step out.
-    fn make_room(&mut self, id: SequenceId, tokens: u32, draft: &Draft, effects: &mut Effects) -> bool {
+    fn make_room(&mut self, key: Key, tokens: u32, draft: &Draft, effects: &mut Effects) -> bool {
         loop {
-            let Some(sequence) = self.sequences.get_mut(&id) else { return false };
+            let Some(sequence) = self.sequences.get_mut(key) else { return false };
             let Some(residence) = sequence.residence_mut() else { return false };
             let missing = self.limits.blocks_for(tokens).saturating_sub(residence.blocks.len() as u32);
             if self.blocks.take(missing, &mut residence.blocks).is_ok() {
@@ -263,22 +264,22 @@ impl Scheduler {
             if self.blocks.available() + self.blocks.quarantined() >= missing {
                 return false;
             }
-            let Some(victim) = self.victim(id, draft) else { return false };
+            let Some(victim) = self.victim(key, draft) else { return false };
             self.preempt(victim, effects);
         }
     }
 
-    /// Who gives up blocks for `id`: one that waits for its client, else the newest of the most served tenant, if it is
-    /// well ahead of the tenant of `id`, else the newest that is not older than `id`. Never one that already has a row in
+    /// Who gives up blocks for `key`: one that waits for its client, else the newest of the most served tenant, if it is
+    /// well ahead of its own, else the newest that is not older than `key`. Never one that already has a row in
     /// this step.
-    fn victim(&self, id: SequenceId, draft: &Draft) -> Option<SequenceId> {
+    fn victim(&self, key: Key, draft: &Draft) -> Option<Key> {
         let newest_first = || self.running.iter().rev().copied().filter(|&other| !self.is_in(draft, other));
-        let stalled = newest_first().find(|&other| other != id && self.sequences[&other].is_stalled());
-        let service = |id: SequenceId| self.tenants.service(self.sequences[&id].request.tenant);
-        let ahead = service(id).saturating_add(self.quantum());
+        let stalled = newest_first().find(|&other| other != key && self.sequences[other].is_stalled());
+        let service = |key: Key| self.tenants.service(self.sequences[key].request.tenant);
+        let ahead = service(key).saturating_add(self.quantum());
         let most = newest_first().map(service).max().filter(|&most| most > ahead);
         let over_served = || newest_first().find(|&other| Some(service(other)) == most);
-        let at = self.running.iter().position(|&other| other == id)?;
+        let at = self.running.iter().position(|&other| other == key)?;
         let newer = || newest_first().find(|other| self.running[at..].contains(other));
         stalled.or_else(over_served).or_else(newer)
     }

@@ -98,7 +98,7 @@ impl Scheduler {
             }
         });
         let tenants = tenants.collect();
-        let sequences = self.sequences.values().map(|sequence| {
+        let sequences = self.sequences.iter().map(|(_, sequence)| {
             let phase = match &sequence.phase {
                 Phase::Waiting => PhaseStatus::Waiting,
                 Phase::Running(residence) => {

@@ -8,12 +8,14 @@ use alloc::vec::Vec;
 
 use troupe_protocol::{BlockId, BlockName, BlockTransfer, StepId, StoreId, StoredBlock};
 
+use crate::cache::ByName;
+
 /// Places of the store are free or hold named contents, which are there once the step that saves them is done.
 #[derive(Debug, Default)]
 pub(crate) struct StoreIndex {
     places: Vec<Option<Place>>,
     free: Vec<StoreId>,
-    index: BTreeMap<BlockName, StoreId>,
+    index: ByName<StoreId>,
     /// Occupied places by the time of their last use, least recent first.
     by_use: BTreeMap<u64, StoreId>,
     uses: u64,
@@ -65,6 +67,7 @@ impl StoreIndex {
     /// An index of `num_places`, of which some hold what an earlier run saved, least recently written first.
     pub(crate) fn new(num_places: u32, stored: &[StoredBlock]) -> Self {
         let mut index = Self { places: alloc::vec![None; num_places as usize], ..Self::default() };
+        index.index.reserve(num_places as usize);
         for &StoredBlock { at, name } in stored {
             let is_new = index.places.get(at.0 as usize).is_some_and(Option::is_none);
             if is_new && !index.index.contains_key(&name) {

@@ -139,14 +139,8 @@ impl Tenant {
         Some(RejectReason::RateLimited { rate, per_minute, retry_after, rates })
     }
 
-    /// The first request that goes on, of those that `can_go_on`: by priority with ageing, then by `prefix`, then by
-    /// arrival.
-    fn candidate(
-        &self,
-        now: Timestamp,
-        can_go_on: &impl Fn(SequenceId) -> bool,
-        prefix: &impl Fn(SequenceId) -> u32,
-    ) -> Option<Candidate> {
+    /// Where the first stands that `can_go_on`, by priority with ageing, then by arrival: its class and its place there.
+    fn head(&self, now: Timestamp, can_go_on: &impl Fn(SequenceId) -> bool) -> Option<(usize, usize)> {
         let head = |class: usize| {
             let queue = &self.queues[class];
             let at = queue.iter().position(|waiting| can_go_on(waiting.id))?;
@@ -155,6 +149,16 @@ impl Tenant {
             Some((urgency, core::cmp::Reverse(queue[at].arrived), class, at))
         };
         let (_, _, class, first) = (0..self.queues.len()).filter_map(head).max()?;
+        Some((class, first))
+    }
+
+    /// Who goes on, of those at `head` and behind it that `can_go_on`: by `prefix`, then by arrival.
+    fn candidate(
+        &self,
+        (class, first): (usize, usize),
+        can_go_on: &impl Fn(SequenceId) -> bool,
+        prefix: &impl Fn(SequenceId) -> u32,
+    ) -> Candidate {
         let queue = &self.queues[class];
         let mut best = Candidate { class, id: queue[first].id, prefix: prefix(queue[first].id) };
         if queue[first].overtaken < MOST_OVERTAKEN {
@@ -164,7 +168,7 @@ impl Tenant {
                 }
             }
         }
-        Some(best)
+        best
     }
 }
 
@@ -333,18 +337,17 @@ impl Tenants {
     ) -> Option<Next> {
         let eligible =
             self.all.iter().filter(|(_, tenant)| tenant.num_waiting() > 0 && tenant.may_run_more());
-        let candidates: alloc::vec::Vec<_> = eligible
-            .filter_map(|(id, tenant)| {
-                Some((*id, tenant.service, tenant.candidate(now, &can_go_on, &prefix)?))
-            })
-            .collect();
-        let least = candidates.iter().map(|(_, service, _)| *service).min()?;
-        let within = candidates.iter().filter(|(_, service, _)| *service <= least.saturating_add(quantum));
-        let best = within.max_by_key(|(id, service, candidate)| {
-            (candidate.prefix, core::cmp::Reverse(*service), core::cmp::Reverse(*id))
-        })?;
-        let (tenant, _, candidate) = *best;
-        Some(Next { tenant, id: candidate.id, class: candidate.class })
+        let heads: alloc::vec::Vec<_> =
+            eligible.filter_map(|(id, tenant)| Some((*id, tenant, tenant.head(now, &can_go_on)?))).collect();
+        let least = heads.iter().map(|(_, tenant, _)| tenant.service).min()?;
+        let within = heads.iter().filter(|(_, tenant, _)| tenant.service <= least.saturating_add(quantum));
+        let candidates = within
+            .map(|(id, tenant, head)| (*id, tenant.service, tenant.candidate(*head, &can_go_on, &prefix)));
+        let (tenant, _, Candidate { id, class, .. }) =
+            candidates.max_by_key(|(id, service, candidate)| {
+                (candidate.prefix, core::cmp::Reverse(*service), core::cmp::Reverse(*id))
+            })?;
+        Some(Next { tenant, id, class })
     }
 
     /// Takes the chosen one out of its queue. Those before it were overtaken.
