@@ -23,7 +23,7 @@ pub enum Event {
     CallStarted {
         /// Counts the calls of this answer from zero.
         index: usize,
-        /// The model's own id of the call, where its format has one and the model wrote it.
+        /// The model's own id of the call, where its format has one and the model wrote it ahead of the arguments.
         id: Option<String>,
         /// The tool's name.
         name: String,

@@ -4,7 +4,7 @@
 //! ([`Event`]). What comes out depends on the text alone, never on how it was cut into pieces: a parser reads one
 //! character after the other. What only looks like a call is content, unchanged; whitespace beside a marker of a call or
 //! of a reasoning section is syntax and no text. No input makes a parser panic. What it holds back is bounded by
-//! [`MAX_HELD_HEAD`], [`MAX_HELD_SPACE`], [`MAX_HELD_VALUE`], [`MAX_HELD_ARGUMENTS`] and the longest marker; what is longer is passed on as text.
+//! [`MAX_HELD_HEAD`], [`MAX_HELD_SPACE`], [`MAX_HELD_VALUE`] and the longest marker; what is longer is passed on as text.
 //!
 //! Which [`Format`] a model writes is told from its chat template. The crate does no input or output, knows no
 //! tokenizer and no wire format, and does not check arguments against their schemas.
@@ -27,9 +27,9 @@ pub use event::{Broken, Ending, Event, Piece};
 pub use format::Format;
 pub use parser::{MAX_HELD_HEAD, Parser, Setup, Start};
 pub use reasoning::Reasoning;
-pub use sink::{MAX_HELD_ARGUMENTS, MAX_HELD_SPACE};
+pub use sink::MAX_HELD_SPACE;
 pub use syntax::{
-    CallBody, CallSyntax, HeadField, JsonId, JsonName, JsonObject, List, NameForm, NamedJson, Parameters,
-    Pythonic, TypeAttribute, Wrap,
+    CallBody, CallSyntax, HeadField, JsonName, JsonObject, List, NameForm, NamedJson, Parameters, Pythonic,
+    TypeAttribute, Wrap,
 };
 pub use tools::Tool;

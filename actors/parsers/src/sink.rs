@@ -7,10 +7,6 @@ use crate::tools::Tool;
 /// The longest run of whitespace that is held back in case a marker follows it; a longer one is text. In bytes.
 pub const MAX_HELD_SPACE: usize = 256;
 
-/// The arguments of a call whose id stands behind them are held back until it is read, up to this many bytes; a call with
-/// more goes without the id.
-pub const MAX_HELD_ARGUMENTS: usize = 64 * 1024;
-
 /// Which kind of text is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
@@ -29,19 +25,10 @@ pub(crate) struct Sink {
     held_space: String,
     calls: usize,
     open: Option<usize>,
-    waiting: Option<Waiting>,
     /// Did the symbol at hand begin or end a call, or add to its arguments?
     settled: bool,
     /// Has there been no text since the answer, or its last call or reasoning section, began?
     fresh: bool,
-}
-
-/// The last call that was begun, while its id may still come.
-#[derive(Debug)]
-struct Waiting {
-    name: String,
-    arguments: String,
-    is_finished: bool,
 }
 
 /// What becomes of whitespace.
@@ -66,7 +53,6 @@ impl Sink {
             held_space: String::new(),
             calls: 0,
             open: None,
-            waiting: None,
             settled: false,
             fresh: true,
         }
@@ -160,48 +146,17 @@ impl Sink {
     }
 
     pub(crate) fn start_call(&mut self, id: Option<String>, name: &str) {
-        let index = self.begin_call();
-        self.events.push(Event::CallStarted { index, id, name: name.to_owned() });
-    }
-
-    /// Begins a call of which nothing is said before [`Self::identify`].
-    pub(crate) fn start_waiting_call(&mut self, name: &str) {
-        self.begin_call();
-        self.waiting = Some(Waiting { name: name.to_owned(), arguments: String::new(), is_finished: false });
-    }
-
-    fn begin_call(&mut self) -> usize {
         let index = self.calls;
         self.calls += 1;
         self.open = Some(index);
         self.settled = true;
         self.enter(Section::Content);
-        index
-    }
-
-    /// The id of the call that waits for it, if one does; none if it has none.
-    pub(crate) fn identify(&mut self, id: Option<String>) {
-        let (Some(waiting), Some(index)) = (self.waiting.take(), self.calls.checked_sub(1)) else { return };
-        self.settled = true;
-        self.events.push(Event::CallStarted { index, id, name: waiting.name });
-        if !waiting.arguments.is_empty() {
-            self.events.push(Event::Arguments { index, fragment: waiting.arguments });
-        }
-        if waiting.is_finished {
-            self.events.push(Event::CallFinished { index });
-        }
+        self.events.push(Event::CallStarted { index, id, name: name.to_owned() });
     }
 
     pub(crate) fn arguments(&mut self, text: &str) {
         let Some(index) = self.open.filter(|_| !text.is_empty()) else { return };
         self.settled = true;
-        if let Some(waiting) = &mut self.waiting {
-            waiting.arguments.push_str(text);
-            if waiting.arguments.len() > MAX_HELD_ARGUMENTS {
-                self.identify(None);
-            }
-            return;
-        }
         match self.events.last_mut() {
             Some(Event::Arguments { fragment, .. }) => fragment.push_str(text),
             _ => self.events.push(Event::Arguments { index, fragment: text.to_owned() }),
@@ -212,15 +167,11 @@ impl Sink {
         let Some(index) = self.open.take() else { return };
         self.settled = true;
         self.after_marker();
-        match &mut self.waiting {
-            Some(waiting) => waiting.is_finished = true,
-            None => self.events.push(Event::CallFinished { index }),
-        }
+        self.events.push(Event::CallFinished { index });
     }
 
     /// Ends the open call, if one is, as broken.
     pub(crate) fn break_call(&mut self, reason: Broken) -> Option<usize> {
-        self.identify(None);
         let index = self.open.take()?;
         self.after_marker();
         self.events.push(Event::CallBroken { index, reason });

@@ -44,12 +44,12 @@ impl CallSyntax {
 
     /// Objects in one list, with nothing around each.
     pub(crate) const fn listed(section: Wrap) -> Self {
-        Self::listed_with(section, JsonId::None)
+        Self::listed_with(section, None)
     }
 
     /// The same with ids.
-    pub(crate) const fn listed_with(section: Wrap, id: JsonId) -> Self {
-        let body = JsonObject { id, list: List::Brackets, ..JsonObject::PLAIN };
+    pub(crate) const fn listed_with(section: Wrap, id_key: Option<&'static str>) -> Self {
+        let body = JsonObject { id_key, list: List::Brackets, ..JsonObject::PLAIN };
         Self::new(section, Wrap::NONE, ", ", CallBody::JsonObject(body))
     }
 
@@ -95,8 +95,9 @@ pub enum CallBody {
 pub struct JsonObject {
     /// How the name stands in it.
     pub name: JsonName,
-    /// Where the model's own id of the call stands.
-    pub id: JsonId,
+    /// The key of the model's own id of the call, if the format has one. Behind the arguments it comes too late for
+    /// [`Event::CallStarted`](crate::Event::CallStarted), and is dropped.
+    pub id_key: Option<&'static str>,
     /// Do the objects stand in a JSON list?
     pub list: List,
 }
@@ -105,7 +106,7 @@ impl JsonObject {
     /// `{"name": name, "arguments": {…}}`.
     pub(crate) const PLAIN: Self = Self {
         name: JsonName::Under { name_key: "name", arguments_key: "arguments" },
-        id: JsonId::None,
+        id_key: None,
         list: List::None,
     };
 }
@@ -122,27 +123,6 @@ pub enum JsonName {
     },
     /// `{name: {…}}`.
     IsKey,
-}
-
-/// Where a JSON object says the model's own id of the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JsonId {
-    /// Nowhere.
-    None,
-    /// Under this key, ahead of the arguments.
-    Ahead(&'static str),
-    /// Under this key, behind the arguments. They are held back until it is read.
-    Behind(&'static str),
-}
-
-impl JsonId {
-    /// The key of the id, if there is one.
-    pub(crate) fn key(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Ahead(key) | Self::Behind(key) => Some(key),
-        }
-    }
 }
 
 /// Whether objects stand in a list. The parser takes both.

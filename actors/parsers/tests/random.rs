@@ -5,9 +5,7 @@ mod support;
 use proptest::prelude::*;
 use proptest::sample::select;
 use support::{all_text, parse, parse_text};
-use troupe_parsers::{
-    Event, Format, MAX_HELD_ARGUMENTS, MAX_HELD_HEAD, Parser, Piece, Reasoning, Setup, Start,
-};
+use troupe_parsers::{Event, Format, MAX_HELD_HEAD, Parser, Piece, Reasoning, Setup, Start};
 
 /// Pieces that outputs of all formats are made of, and some of none.
 fn fragments() -> Vec<String> {
@@ -245,22 +243,17 @@ fn little_is_held_back() {
     }
 }
 
-/// Arguments that are held back for an id that may follow are held up to a bound.
+/// Arguments are passed on as they come, also where an id may stand behind them.
 #[test]
-fn long_arguments_do_not_wait_for_an_id() {
+fn arguments_do_not_wait_for_an_id() {
     let mut parser = Parser::new(setup((Format::MistralList, None, Start::Message)));
-    let head = r#"[TOOL_CALLS][{"name": "now", "arguments": {"a": ""#;
-    let text = "x".repeat(MAX_HELD_ARGUMENTS - 7);
-    assert_eq!(parser.push(Piece::Text(head)), []);
-    assert_eq!(parser.push(Piece::Text(&text)), []);
     let started = Event::CallStarted { index: 0, id: None, name: "now".to_owned() };
-    let fragment = |text: String| Event::Arguments { index: 0, fragment: text };
-    assert_eq!(parser.push(Piece::Text("y")), [started, fragment(format!("{{\"a\": \"{text}y"))]);
+    let fragment = |text: &str| Event::Arguments { index: 0, fragment: text.to_owned() };
+    let head = r#"[TOOL_CALLS][{"name": "now", "arguments": {"a": ""#;
+    assert_eq!(parser.push(Piece::Text(head)), [started, fragment(r#"{"a": ""#)]);
+    assert_eq!(parser.push(Piece::Text("xy")), [fragment("xy")]);
     let rest = r#""}, "id": "abcdefghi"}]"#;
-    assert_eq!(
-        parser.push(Piece::Text(rest)),
-        [fragment("\"}".to_owned()), Event::CallFinished { index: 0 }]
-    );
+    assert_eq!(parser.push(Piece::Text(rest)), [fragment("\"}"), Event::CallFinished { index: 0 }]);
 }
 
 /// Values that are nested without end are refused, in every format, without a deep stack.

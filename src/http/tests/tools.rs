@@ -244,12 +244,13 @@ async fn without_parallel_calls_the_answer_ends_with_the_first() {
     server.stop().await;
 }
 
-/// One call with an id that its template takes back, and one with another; a text that holds half a surrogate pair.
-const CALLS_WITH_IDS: &str = "[TOOL_CALLS][{\"name\": \"get_weather\", \"arguments\": {\"city\": \"x\\ud83d\"}, \"id\": \"Abc123xyZ\"}, \
-    {\"name\": \"now\", \"arguments\": {}, \"id\": \"call_7\"}]";
+/// An id that its template takes back, ahead of the arguments, where it is told with the call, and behind them, where it is
+/// not waited for; a text that holds half a surrogate pair.
+const CALLS_WITH_IDS: &str = "[TOOL_CALLS][{\"id\": \"Abc123xyZ\", \"name\": \"get_weather\", \"arguments\": {\"city\": \"x\\ud83d\"}}, \
+    {\"name\": \"now\", \"arguments\": {}, \"id\": \"Abc123xyW\"}]";
 
 #[actix_web::test]
-async fn a_models_own_id_behind_the_arguments_is_the_calls_streamed_and_whole() {
+async fn a_models_own_id_ahead_of_the_arguments_is_the_calls_streamed_and_whole() {
     let server = TestServer::calling_in("mistral_list", |sequence| says(sequence, CALLS_WITH_IDS));
     let whole = server.post(CHAT, &body(&json!({}))).await.json();
     let (streamed, reason) = accumulate(&server.post(CHAT, &body(&json!({"stream": true}))).await.events());
@@ -263,6 +264,7 @@ async fn a_models_own_id_behind_the_arguments_is_the_calls_streamed_and_whole() 
         assert_eq!(calls[0], json!({"id": "Abc123xyZ", "type": "function", "function": function}));
         assert_eq!(calls[1]["function"], json!({"name": "now", "arguments": "{}"}));
         let id = calls[1]["id"].as_str().unwrap();
+        assert_ne!(id, "Abc123xyW");
         assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
         assert_eq!(calls.len(), 2);
     }

@@ -4,7 +4,7 @@ use super::Flow;
 use crate::json::{Mark, NotJson, Part, RawObject, RawText, Scanner};
 use crate::matcher::{Expect, Expected, Symbol};
 use crate::sink::Sink;
-use crate::syntax::{CallSyntax, JsonId, JsonName, JsonObject};
+use crate::syntax::{CallSyntax, JsonName, JsonObject};
 
 /// Longer keys are none of ours. In bytes.
 const MAX_KEY: usize = 256;
@@ -72,11 +72,11 @@ impl Object {
                     Ok(false) => Flow::More,
                     Ok(true) => {
                         sink.settle();
-                        self.after_object(in_list, sink)
+                        self.after_object(in_list)
                     }
                     // The arguments are whole: a model that forgets a brace behind them has still made its call.
                     Err(NotJson) if envelope.progress == Progress::Finished => {
-                        self.after_object(in_list, sink);
+                        self.after_object(in_list);
                         self.feed(symbol, sink)
                     }
                     Err(NotJson) => Flow::Leave,
@@ -109,9 +109,7 @@ impl Object {
         Flow::More
     }
 
-    fn after_object(&mut self, in_list: bool, sink: &mut Sink) -> Flow {
-        // No id followed the arguments.
-        sink.identify(None);
+    fn after_object(&mut self, in_list: bool) -> Flow {
         self.state = State::Items { in_list, seen: true };
         Flow::More
     }
@@ -239,7 +237,7 @@ impl Envelope {
             }
             JsonName::IsKey => true,
         };
-        own || key == self.body.id.key() || OTHER_KEYS.contains(&self.key.as_str())
+        own || key == self.body.id_key || OTHER_KEYS.contains(&self.key.as_str())
     }
 
     fn is_arguments_key(&self) -> bool {
@@ -284,7 +282,7 @@ impl Envelope {
                 self.start_if_ready(sink);
                 self.finish_if_started(sink);
             }
-            Value::Id(id) => self.identify(id, sink),
+            Value::Id(id) => self.id = Some(id).filter(|id| !id.is_empty()),
             Value::Arguments(_) | Value::Encoded(_) => self.finish_if_started(sink),
             Value::None | Value::Null | Value::Other => {}
         }
@@ -306,7 +304,7 @@ impl Envelope {
             'n' if is_arguments => Value::Null,
             _ if is_arguments && is_text => Value::Encoded(RawObject::default()),
             _ if is_arguments => return Err(NotJson),
-            _ if Some(key) == self.body.id.key() && is_text => Value::Id(String::new()),
+            _ if Some(key) == self.body.id_key && is_text => Value::Id(String::new()),
             _ => Value::Other,
         })
     }
@@ -349,19 +347,8 @@ impl Envelope {
     fn start_if_ready(&mut self, sink: &mut Sink) {
         let Some(name) = self.name.as_deref().filter(|_| self.progress == Progress::Early) else { return };
         self.progress = Progress::Started;
-        match (self.id.take(), self.body.id) {
-            (None, JsonId::Behind(_)) => sink.start_waiting_call(name),
-            (id, _) => sink.start_call(id, name),
-        }
+        sink.start_call(self.id.take(), name);
         sink.arguments(&std::mem::take(&mut self.early));
-    }
-
-    fn identify(&mut self, id: String, sink: &mut Sink) {
-        let id = Some(id).filter(|id| !id.is_empty());
-        match self.progress {
-            Progress::NoArguments | Progress::Early => self.id = id,
-            Progress::Started | Progress::Finished => sink.identify(id),
-        }
     }
 
     fn finish_if_started(&mut self, sink: &mut Sink) {

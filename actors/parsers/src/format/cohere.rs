@@ -1,6 +1,6 @@
 //! A JSON list between `<|START_ACTION|>` and `<|END_ACTION|>`: Command R7B and later.
 
-use crate::syntax::{CallBody, CallSyntax, JsonId, JsonName, JsonObject, List, Wrap};
+use crate::syntax::{CallBody, CallSyntax, JsonName, JsonObject, List, Wrap};
 
 /// The section that holds content.
 pub(super) const SILENT: &[&str] =
@@ -12,7 +12,7 @@ pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
     ", ",
     CallBody::JsonObject(JsonObject {
         name: JsonName::Under { name_key: "tool_name", arguments_key: "parameters" },
-        id: JsonId::Ahead("tool_call_id"),
+        id_key: Some("tool_call_id"),
         list: List::Brackets,
     }),
 );

@@ -1,6 +1,6 @@
 //! `Action:` and a JSON list in a fence: Command R and R+.
 
-use crate::syntax::{CallBody, CallSyntax, JsonId, JsonName, JsonObject, List, Wrap};
+use crate::syntax::{CallBody, CallSyntax, JsonName, JsonObject, List, Wrap};
 
 pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
     Wrap::new("Action:\n```json\n", "\n```"),
@@ -8,7 +8,7 @@ pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
     ", ",
     CallBody::JsonObject(JsonObject {
         name: JsonName::Under { name_key: "tool_name", arguments_key: "parameters" },
-        id: JsonId::None,
+        id_key: None,
         list: List::Brackets,
     }),
 );

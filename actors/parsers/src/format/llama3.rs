@@ -2,7 +2,7 @@
 //!
 //! The object is a call only at the beginning of an answer and if it has both a name that was offered and parameters.
 
-use crate::syntax::{CallBody, CallSyntax, JsonId, JsonName, JsonObject, List, Wrap};
+use crate::syntax::{CallBody, CallSyntax, JsonName, JsonObject, List, Wrap};
 
 pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
     Wrap::new("<|python_tag|>", ""),
@@ -10,7 +10,7 @@ pub(super) const SYNTAX: CallSyntax = CallSyntax::new(
     "; ",
     CallBody::JsonObject(JsonObject {
         name: JsonName::Under { name_key: "name", arguments_key: "parameters" },
-        id: JsonId::None,
+        id_key: None,
         list: List::None,
     }),
 )

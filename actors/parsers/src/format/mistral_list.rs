@@ -1,6 +1,7 @@
-//! `[TOOL_CALLS]` and a JSON list, each object with an id behind its arguments: Mistral Nemo and its time.
+//! `[TOOL_CALLS]` and a JSON list: Mistral Nemo and its time.
+//!
+//! The id that a model writes behind its arguments is not waited for: arguments are passed on as they come.
 
-use crate::syntax::{CallSyntax, JsonId, Wrap};
+use crate::syntax::{CallSyntax, Wrap};
 
-pub(super) const SYNTAX: CallSyntax =
-    CallSyntax::listed_with(Wrap::new("[TOOL_CALLS]", ""), JsonId::Behind("id"));
+pub(super) const SYNTAX: CallSyntax = CallSyntax::listed_with(Wrap::new("[TOOL_CALLS]", ""), Some("id"));

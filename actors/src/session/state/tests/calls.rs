@@ -52,7 +52,7 @@ fn read(mut state: SessionState, output: &str, end: SequenceEnd) -> Vec<Part> {
 
 #[test]
 fn the_models_id_is_the_calls_where_its_template_takes_it_back() {
-    let call = |id: &str| format!("{{\"name\": \"f\", \"arguments\": {{}}, \"id\": \"{id}\"}}");
+    let call = |id: &str| format!("{{\"id\": \"{id}\", \"name\": \"f\", \"arguments\": {{}}}}");
     let output = format!("[TOOL_CALLS][{}, {}, {}]", call("Abc123xyZ"), call("call_1"), call("ümlautsx"));
     let setup = Setup { format: Some(Format::MistralList), ..hermes() };
     let parts = read(reading(setup, CallLimit::Any, &[]), &output, SequenceEnd::Stop);
