@@ -17,6 +17,7 @@ mod logs;
 mod messages;
 mod metrics;
 mod openapi;
+mod pages;
 mod prefix_cache;
 mod queue;
 mod readme;
