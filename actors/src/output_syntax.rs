@@ -1,6 +1,7 @@
 //! How the answers of the served model mark reasoning and write tool calls. Chosen once, from its chat template or by
 //! the operator.
 
+use serde_json::Value;
 use thiserror::Error;
 use troupe_model_files::SpecialTokens;
 use troupe_parsers::{Format, Reasoning, Setup, Start, Tool};
@@ -133,6 +134,27 @@ impl OutputSyntax {
         let format = self.format.ok_or(CallGrammarError::NoTools)?;
         let free = call_grammar::free(&format.call_syntax(), tools, limit)?;
         Ok(free.map(|free| call_grammar::lark(&free, &self.control)))
+    }
+
+    /// Whether an answer that begins with a call is told from JSON at once.
+    pub fn tells_calls_from_json(&self) -> bool {
+        self.format
+            .is_some_and(|format| call_grammar::are_told_from_json(&format.call_syntax(), &self.control))
+    }
+
+    /// The grammar of an answer that is either such calls, or JSON by a schema.
+    ///
+    /// # Errors
+    /// No tools or no format, or more than a grammar may hold.
+    pub fn calls_or_json_grammar(
+        &self,
+        tools: &[Tool],
+        limit: CallLimit,
+        schema: &Value,
+    ) -> Result<String, CallGrammarError> {
+        let format = self.format.ok_or(CallGrammarError::NoTools)?;
+        let either = call_grammar::calls_or_json(&format.call_syntax(), tools, limit, schema)?;
+        Ok(call_grammar::lark(&either, &self.control))
     }
 
     /// Where an answer begins that follows a prompt with this end. `continued` is the text of the assistant's message

@@ -89,13 +89,13 @@ pub(super) fn read(
     entropy: u64,
 ) -> Result<ChatRequest, ApiError> {
     params::check_model(&mut fields, card, tenant)?;
-    let mut toolbox = tools::read(&mut fields, &card.output)?;
+    let mut generation = params::read(&mut fields, card, entropy)?;
+    let mut toolbox = tools::read(&mut fields, &card.output, generation.format.take())?;
+    generation.format = toolbox.format.take();
     let mut conversation = conversation(&mut fields)?;
     conversation.tools.clone_from(&toolbox.definitions);
     let reasoning = reasoning::read(&mut fields, card, &mut conversation.variables)?;
-    let mut generation = params::read(&mut fields, card, entropy)?;
     generation.sampling.logprobs = logprobs(&mut fields)?;
-    generation.format = std::mem::take(&mut toolbox.hold).beside(generation.format)?;
     fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED, response_format::UNIMPLEMENTED].concat())?;
     Ok(ChatRequest { conversation, toolbox, reasoning, generation })
 }

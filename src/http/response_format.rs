@@ -192,6 +192,16 @@ impl Format {
         Self { grammar, fallback, param }
     }
 
+    /// The schema, if it is JSON by one.
+    pub(super) fn schema(&self) -> Option<&Value> {
+        self.grammar.schema()
+    }
+
+    /// Where the request asks for it.
+    pub(super) fn param(&self) -> &'static str {
+        self.param
+    }
+
     /// Makes a guide of it, for text that one of `ends` ends.
     ///
     /// # Errors

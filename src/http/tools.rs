@@ -7,7 +7,7 @@ use troupe_actors::session::CallLimit;
 
 use super::error::{ApiError, echo};
 use super::fields::{Fields, to_list, to_string, wrong_type};
-use super::response_format::{self, Format};
+use super::response_format::Format;
 
 mod held;
 
@@ -27,34 +27,8 @@ pub(super) struct Toolbox {
     pub(super) callable: Vec<Tool>,
     /// How many calls the answer may hold.
     pub(super) calls: CallLimit,
-    /// What a grammar holds of the answer.
-    pub(super) hold: Hold,
-}
-
-/// What a grammar holds of an answer that may call.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Hold {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// All of it: it has to call.
-    Answer(Format),
-    /// Its calls, from where they begin: a schema is strict.
-    Calls(Format),
-}
-
-impl Hold {
-    /// What an answer is held to of which the request asks for this format too.
-    ///
-    /// # Errors
-    /// A format that contradicts, by its name.
-    pub(super) fn beside(self, asked: Option<Format>) -> Result<Option<Format>, ApiError> {
-        match (self, asked) {
-            (Self::Answer(calls), asked) => response_format::beside_calls(calls, asked.as_ref()).map(Some),
-            (Self::Calls(calls), None) => Ok(Some(calls)),
-            (Self::Nothing | Self::Calls(_), asked) => Ok(asked),
-        }
-    }
+    /// What the answer is held to.
+    pub(super) format: Option<Format>,
 }
 
 /// Which calls the client wants.
@@ -82,11 +56,15 @@ struct Definition {
     is_strict: bool,
 }
 
-/// Takes the fields.
+/// Takes the fields. `asked` is the format that the request asks for.
 ///
 /// # Errors
-/// The first field that is wrong, by name; tools for a model that cannot call any.
-pub(super) fn read(fields: &mut Fields, output: &OutputSyntax) -> Result<Toolbox, ApiError> {
+/// The first field that is wrong, by name; tools for a model that cannot call any; a format that contradicts a choice.
+pub(super) fn read(
+    fields: &mut Fields,
+    output: &OutputSyntax,
+    asked: Option<Format>,
+) -> Result<Toolbox, ApiError> {
     let tools = read_definitions(fields)?;
     let names: Vec<&str> = tools.iter().map(|tool| tool.tool.name.as_str()).collect();
     let choice = read_choice(fields, &names)?;
@@ -95,7 +73,7 @@ pub(super) fn read(fields: &mut Fields, output: &OutputSyntax) -> Result<Toolbox
         Some(true) | None => CallLimit::Any,
     };
     let (allowed, calls, has_to_call) = match choice {
-        Choice::None => return Ok(Toolbox::default()),
+        Choice::None => return Ok(Toolbox { format: asked, ..Toolbox::default() }),
         _ if output.format.is_none() => {
             return Err(unsupported(
                 "tools",
@@ -109,15 +87,16 @@ pub(super) fn read(fields: &mut Fields, output: &OutputSyntax) -> Result<Toolbox
     let is_allowed = |name: &String| allowed.as_ref().is_none_or(|names| names.contains(name));
     let callable: Vec<&Definition> =
         tools.iter().filter(|definition| is_allowed(&definition.tool.name)).collect();
-    let hold = match has_to_call {
-        true => Hold::Answer(held::answer(output, &callable, calls)?),
-        false => held::calls(output, &callable, calls)?.map_or(Hold::Nothing, Hold::Calls),
+    let format = match asked {
+        asked if has_to_call => Some(held::answer(output, &callable, calls, asked.as_ref())?),
+        Some(asked) => Some(held::calls_or(output, &callable, calls, asked)?),
+        None => held::calls(output, &callable, calls)?,
     };
     Ok(Toolbox {
         definitions: tools.iter().map(|definition| definition.value.clone()).collect(),
         callable: callable.into_iter().map(|definition| definition.tool.clone()).collect(),
         calls,
-        hold,
+        format,
     })
 }
 

@@ -283,6 +283,43 @@ fn a_strict_schema_holds_a_call_that_the_model_makes_by_itself() {
     assert!(ask(false).arguments.contains("Paris"));
 }
 
+/// The tokens of these texts that are one token each.
+fn tokens(server: &ToolServer, texts: &[String]) -> Vec<u64> {
+    let of = |text: &String| {
+        let request = json!({"prompt": text, "add_special_tokens": false});
+        let tokens = server.client.post("/tokenize", &request).json()["tokens"].take();
+        let [token] = &tokens.as_array().unwrap()[..] else { return None };
+        token.as_u64()
+    };
+    texts.iter().filter_map(of).collect()
+}
+
+#[test]
+fn beside_a_format_the_model_chooses_between_it_and_a_call() {
+    let server = ToolServer::start("hermes");
+    let schema = json!({"type": "integer", "minimum": 1, "maximum": 99});
+    let format =
+        json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": true}});
+    let ask = |unlikely: &[u64]| {
+        let bias: serde_json::Map<_, _> =
+            unlikely.iter().map(|token| (token.to_string(), json!(-100))).collect();
+        let more = json!({"response_format": format, "logit_bias": bias, "parallel_tool_calls": false});
+        ask(&server, &asked(&json!("auto"), more))
+    };
+    // Either begins in one way, so what may not begin is not chosen.
+    let marker = "<tool_call>";
+    let begins: Vec<String> = (1..=marker.len()).map(|length| marker[..length].to_owned()).collect();
+    let answer = ask(&tokens(&server, &begins));
+    let number: u64 = answer.text().parse().unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+    assert!((1..=99).contains(&number) && answer.choices[0].calls.is_empty(), "{answer:?}");
+    assert_eq!(answer.finish_reason(), "stop");
+
+    let digits: Vec<String> = (0..=9).map(|digit| digit.to_string()).collect();
+    let answer = ask(&tokens(&server, &digits));
+    assert_eq!((answer.choices[0].calls.len(), answer.finish_reason()), (1, "tool_calls"), "{answer:?}");
+    check(&answer.choices[0].calls[0], &NAMES);
+}
+
 #[test]
 fn a_format_of_the_content_does_not_hinder_a_forced_call_and_one_of_all_is_refused() {
     let server = ToolServer::start("hermes");

@@ -19,6 +19,8 @@ enum Kind {
     Json(Value),
     Regex(String),
     Lark(String),
+    /// The same of texts of which a part is worth nothing.
+    LarkOfWholes(String),
 }
 
 impl Grammar {
@@ -62,6 +64,23 @@ impl Grammar {
         Ok(Self(Kind::Lark(grammar.to_owned())))
     }
 
+    /// The same, of texts of which a part is worth nothing, as of JSON.
+    ///
+    /// # Errors
+    /// A grammar beyond the limits.
+    pub fn lark_of_wholes(grammar: &str) -> Result<Self, GrammarError> {
+        Self::lark(grammar)?;
+        Ok(Self(Kind::LarkOfWholes(grammar.to_owned())))
+    }
+
+    /// The schema, if the text is JSON by one.
+    pub fn schema(&self) -> Option<&Value> {
+        match &self.0 {
+            Kind::Json(schema) => Some(schema),
+            Kind::Regex(_) | Kind::Lark(_) | Kind::LarkOfWholes(_) => None,
+        }
+    }
+
     /// One of these strings.
     ///
     /// # Errors
@@ -81,16 +100,16 @@ impl Grammar {
         Ok(Self(Kind::Lark(format!("start: CHOICE\nCHOICE: {}\n", literals.join(" | ")))))
     }
 
-    /// Whether the text is JSON, of which a part is worth nothing.
-    pub(super) fn is_json(&self) -> bool {
-        matches!(self.0, Kind::Json(_))
+    /// Whether a part of the text is worth nothing, as of JSON.
+    pub(super) fn is_whole_or_nothing(&self) -> bool {
+        matches!(self.0, Kind::Json(_) | Kind::LarkOfWholes(_))
     }
 
     pub(super) fn to_library(&self) -> TopLevelGrammar {
         match &self.0 {
             Kind::Json(schema) => TopLevelGrammar::from_json_schema(schema::compact(schema)),
             Kind::Regex(pattern) => TopLevelGrammar::from_regex(pattern),
-            Kind::Lark(grammar) => TopLevelGrammar::from_lark(grammar.clone()),
+            Kind::Lark(grammar) | Kind::LarkOfWholes(grammar) => TopLevelGrammar::from_lark(grammar.clone()),
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct Guide {
     /// Tokens that end the text.
     ends: Arc<[TokenId]>,
     phase: Phase,
-    is_json: bool,
+    is_whole_or_nothing: bool,
     /// What the next token may be, if it was worked out already.
     next: Option<TokenMask>,
 }
@@ -62,7 +62,7 @@ impl Guide {
             matcher: Matcher::new(Ok(parser)),
             ends: ends.into(),
             phase: Phase::Guiding,
-            is_json: grammar.is_json(),
+            is_whole_or_nothing: grammar.is_whole_or_nothing(),
             next: None,
         };
         let first = guide.work_out().map_err(|GuideError { message }| GrammarError::Compile { message })?;
@@ -130,7 +130,7 @@ impl Guide {
     /// What is said of a text that a client's stop string cuts. A part of a JSON document is none, so it is told as cut; of
     /// other text the client wanted no more.
     pub fn reason_of_cut(&self) -> FinishReason {
-        if self.is_json { FinishReason::Length } else { FinishReason::Stop }
+        if self.is_whole_or_nothing { FinishReason::Length } else { FinishReason::Stop }
     }
 
     fn work_out(&mut self) -> Result<TokenMask, GuideError> {

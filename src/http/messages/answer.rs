@@ -51,11 +51,35 @@ impl Block {
             Self::Thinking(text) => block["thinking"] = text.into(),
             // Arguments that were cut off are no JSON; a client is told by the stop reason.
             Self::ToolUse { input, .. } => {
-                block["input"] = serde_json::from_str(&input).unwrap_or_else(|_| json!({}));
+                let read = serde_json::from_str(&input).or_else(|_| serde_json::from_str(&bounded(&input)));
+                block["input"] = read.unwrap_or_else(|_| json!({}));
             }
         }
         block
     }
+}
+
+/// JSON whose numbers a double can hold: a larger one becomes the largest, as a client that reads the stream may do with it.
+fn bounded(json: &str) -> String {
+    let (mut bounded, mut number) = (String::with_capacity(json.len()), String::new());
+    let (mut in_text, mut is_escaped) = (false, false);
+    for character in json.chars().chain(['\0']) {
+        if !in_text && matches!(character, '0'..='9' | '+' | '-' | '.' | 'e' | 'E') {
+            number.push(character);
+            continue;
+        }
+        let largest = number.parse().is_ok_and(f64::is_infinite).then(|| match number.starts_with('-') {
+            true => format!("{:e}", f64::MIN),
+            false => format!("{:e}", f64::MAX),
+        });
+        bounded.push_str(&largest.unwrap_or_else(|| std::mem::take(&mut number)));
+        number.clear();
+        in_text ^= character == '"' && !is_escaped;
+        is_escaped = in_text && character == '\\' && !is_escaped;
+        bounded.push(character);
+    }
+    bounded.pop();
+    bounded
 }
 
 impl MessageAnswer {

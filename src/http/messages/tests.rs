@@ -295,6 +295,14 @@ async fn why_a_message_ended_is_told() {
         (&document["stop_reason"], &document["content"][0]["input"]),
         (&json!("max_tokens"), &json!({}))
     );
+    let call = vec![
+        Delta::CallStarted { id: "call_1".into(), name: "f".into() },
+        Delta::CallArguments("{\"x\": [1e999, -1E+400, 2e5], \"1e999\\\"1e999\": true, \"y\": ".into()),
+        Delta::CallArguments(format!("9{}}}", "0".repeat(400))),
+    ];
+    let (_, document) = narrated(call, finished(FinishReason::ToolCalls, None)).await;
+    let input = json!({"x": [f64::MAX, f64::MIN, 2e5], "1e999\"1e999": true, "y": f64::MAX});
+    assert_eq!(document["content"][0]["input"], input, "what no number holds is the largest that one does");
     let (events, _) = narrated(vec![text("a")], Ending::Failed(ApiError::internal("it broke"))).await;
     let error = json!({"type": "error", "error": {"type": "api_error", "message": "it broke"}});
     assert_eq!(events.last().unwrap().data, error);

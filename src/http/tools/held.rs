@@ -5,14 +5,14 @@
 
 use serde_json::Value;
 use troupe_actors::call_grammar::{CallGrammarError, relaxed};
-use troupe_actors::guide::Grammar;
+use troupe_actors::guide::{Grammar, GrammarError};
 use troupe_actors::output_syntax::OutputSyntax;
 use troupe_actors::parsers::{CallBody, Tool};
 use troupe_actors::session::CallLimit;
 
 use super::{Definition, unsupported};
 use crate::http::error::ApiError;
-use crate::http::response_format::Format;
+use crate::http::response_format::{Format, beside_calls};
 
 /// What schemas say of texts, and formats that write texts as they stand do not enforce.
 const OF_TEXTS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
@@ -20,14 +20,33 @@ const OF_TEXTS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
 /// What an answer is held to that consists of calls of these tools.
 ///
 /// # Errors
-/// A `strict` schema that cannot be enforced, by its name; more than a grammar may hold.
+/// A `strict` schema that cannot be enforced, by its name; more than a grammar may hold; a format that contradicts.
 pub(super) fn answer(
     output: &OutputSyntax,
     callable: &[&Definition],
     calls: CallLimit,
+    asked: Option<&Format>,
 ) -> Result<Format, ApiError> {
-    let grammars = Schemas::read(output, callable)?.grammars(|tools| output.call_grammar(tools, calls));
-    format("tool_choice", grammars)
+    let text = |tools: &[Tool]| output.call_grammar(tools, calls);
+    let calls = format("tool_choice", Schemas::read(output, callable)?.grammars(text, Grammar::lark))?;
+    beside_calls(calls, asked)
+}
+
+/// What an answer is held to that is calls of these tools or else in the format that is asked for. The format alone, if no
+/// grammar tells the two from each other.
+///
+/// # Errors
+/// A `strict` schema that cannot be enforced, by its name; more than a grammar may hold.
+pub(super) fn calls_or(
+    output: &OutputSyntax,
+    callable: &[&Definition],
+    calls: CallLimit,
+    asked: Format,
+) -> Result<Format, ApiError> {
+    let may_call = !callable.is_empty() && output.tells_calls_from_json();
+    let Some(schema) = asked.schema().filter(|_| may_call) else { return Ok(asked) };
+    let text = |tools: &[Tool]| output.calls_or_json_grammar(tools, calls, schema);
+    format(asked.param(), Schemas::read(output, callable)?.grammars(text, Grammar::lark_of_wholes))
 }
 
 /// What an answer is held to that may call these tools, if one of them is `strict`. None if none is, or if no grammar
@@ -46,7 +65,7 @@ pub(super) fn calls(
         return Ok(None);
     }
     let free = |tools: &[Tool]| Ok(output.free_grammar(tools, calls)?.unwrap_or_default());
-    format("tools", Schemas::read(output, callable)?.grammars(free)).map(Some)
+    format("tools", Schemas::read(output, callable)?.grammars(free, Grammar::lark)).map(Some)
 }
 
 /// A grammar by the schemas as they are, and one by as much of them as has to be enforced.
@@ -85,10 +104,14 @@ impl Schemas {
         Ok(Self { exact, loose })
     }
 
-    fn grammars(&self, text: impl Fn(&[Tool]) -> Result<String, CallGrammarError>) -> Grammars {
+    fn grammars(
+        &self,
+        text: impl Fn(&[Tool]) -> Result<String, CallGrammarError>,
+        grammar: impl Fn(&str) -> Result<Grammar, GrammarError>,
+    ) -> Grammars {
         [&self.exact, &self.loose].map(|tools| {
             let text = text(tools).map_err(|error| error.to_string())?;
-            Grammar::lark(&text).map_err(|error| error.to_string())
+            grammar(&text).map_err(|error| error.to_string())
         })
     }
 }

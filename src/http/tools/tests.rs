@@ -6,7 +6,7 @@ use super::*;
 /// What comes of a body, for a model that calls tools.
 fn of(body: &Value) -> Result<Toolbox, ApiError> {
     let card = calling_card(64).unwrap();
-    read(&mut Fields::of(body.clone(), "body").unwrap(), &card.output)
+    read(&mut Fields::of(body.clone(), "body").unwrap(), &card.output, None)
 }
 
 fn function(name: &str) -> Value {
@@ -162,14 +162,13 @@ fn a_choice_that_has_to_call_holds_the_answer_to_calls() {
         assert_eq!((names(&toolbox), toolbox.calls), (callable.clone(), calls), "{choice}");
         assert_eq!(toolbox.definitions.len(), 2, "{choice}");
         // Quoted once in JSON, once more in Lark, and as Rust shows it.
-        let Hold::Answer(format) = toolbox.hold else { panic!("{choice} forces nothing") };
-        let grammar = format!("{format:?}").replace('\\', "");
+        let grammar = format!("{:?}", toolbox.format.expect("it is forced")).replace('\\', "");
         let is_there = |name: &str| grammar.contains(&format!("{{\"name\": \"{name}\""));
         for name in ["f", "g-1"] {
             assert_eq!(is_there(name), callable.contains(&name), "{grammar}");
         }
     }
-    assert_eq!(of(&json!({"tools": tools})).unwrap().hold, Hold::Nothing);
+    assert_eq!(of(&json!({"tools": tools})).unwrap().format, None);
 }
 
 #[test]
@@ -183,11 +182,32 @@ fn a_strict_schema_holds_the_calls_of_a_free_answer_where_they_begin_with_a_mark
         ("harmony", json!([tool(true)]), false),
     ] {
         let output = OutputSyntax::choose(format, "none", None, &tokenizer).unwrap();
-        let read = read(&mut Fields::of(json!({ "tools": tools }), "body").unwrap(), &output).unwrap();
-        assert_eq!(matches!(read.hold, Hold::Calls(_)), is_held, "{format}: {tools}");
-        // A format of all the answer leaves no room for calls.
-        let asked = Format::new("response_format", Grammar::json_object(), None);
-        assert_eq!(read.hold.beside(Some(asked.clone())), Ok(Some(asked)));
+        let read = read(&mut Fields::of(json!({ "tools": tools }), "body").unwrap(), &output, None).unwrap();
+        assert_eq!(read.format.is_some(), is_held, "{format}: {tools}");
+    }
+}
+
+#[test]
+fn a_format_leaves_room_for_calls_where_they_are_told_from_it() {
+    let tokenizer = model_card(64).unwrap().tokenizer;
+    let json = || Format::new("response_format", Grammar::json_object(), None);
+    let text = || Format::new("guided_regex", Grammar::regex("[a-z]+").unwrap(), None);
+    let tools = json!([function("f")]);
+    for (format, asked, tools, choice, has_room) in [
+        ("hermes", json(), &tools, "auto", true),
+        ("qwen3_coder", json(), &tools, "auto", true),
+        ("hermes", json(), &tools, "none", false),
+        ("hermes", json(), &json!([]), "auto", false),
+        ("hermes", text(), &tools, "auto", false),
+        ("llama3", json(), &tools, "auto", false),
+        ("pythonic", json(), &tools, "auto", false),
+        ("harmony", json(), &tools, "auto", false),
+    ] {
+        let output = OutputSyntax::choose(format, "none", None, &tokenizer).unwrap();
+        let body = json!({"tools": tools, "tool_choice": choice});
+        let read = read(&mut Fields::of(body, "body").unwrap(), &output, Some(asked.clone())).unwrap();
+        let held = read.format.expect("it is held to the format at least");
+        assert_eq!(held != asked, has_room, "{format}, {asked:?}, {tools}, {choice}");
     }
 }
 
@@ -208,7 +228,7 @@ fn a_schema_that_has_to_be_enforced_and_cannot_be_is_refused() {
     ] {
         let function = json!({"name": "f", "strict": strict, "parameters": schema});
         let body = json!({"tools": [{"type": "function", "function": function}], "tool_choice": "required"});
-        let read = read(&mut Fields::of(body, "body").unwrap(), output);
+        let read = read(&mut Fields::of(body, "body").unwrap(), output, None);
         let refused = read.err().map(|error| error.to_json()["error"]["param"].clone());
         assert_eq!(refused, param.map(Value::from), "{schema}");
     }
@@ -219,7 +239,7 @@ fn a_model_that_calls_no_tools_takes_none() {
     let card = model_card(64).unwrap();
     let of = |choice: &str| {
         let body = json!({"tools": [function("f")], "tool_choice": choice});
-        read(&mut Fields::of(body, "body").unwrap(), &card.output)
+        read(&mut Fields::of(body, "body").unwrap(), &card.output, None)
     };
     assert_eq!(of("none"), Ok(Toolbox::default()));
     for choice in ["auto", "required"] {
