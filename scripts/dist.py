@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from fetch import DEPS, ROOT, discard, this_platform
+from fetch import DEPS, ROOT, this_platform
 
 PROGRAM = ROOT / "target" / "release" / "troupe"
 DIST = ROOT / "dist"

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fetch import DEPS, ROOT, discard, replace, staging_path
+from archives import discard, replace, staging_path
+from fetch import DEPS, ROOT
 
 PEERS = DEPS / "peers"
 PYTHON_PATH = PEERS / "python"
