@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use troupe_actors::scheduler::SchedulerActor;
 use troupe_actors::session::{
-    Admission, CHANNEL, End, Output, Part, Piece, Session, SessionRequest, reason_name,
+    Admission, CHANNEL, End, Output, Part, Piece, Session, SessionContext, SessionRequest, reason_name,
 };
 use troupe_actors::template::Ending;
 use troupe_actors::tokenizer::AddSpecial;
 use troupe_actors::tokenizer_pool::{EncodeChat, EncodeText};
 use troupe_config::Config;
-use troupe_protocol::{InvalidParameter, SamplingParams, TokenId, Usage};
+use troupe_protocol::{InvalidParameter, RequestPart, SamplingParams, TokenId, Usage};
 
 use crate::boot::Company;
 use crate::http::{Served, entropy, scored_token};
@@ -190,7 +190,8 @@ impl Local {
         let request = self.request(prompt, options)?;
         let (client, outputs) = mpsc::channel(CHANNEL);
         let (tokenizer, scheduler) = (self.served.card.tokenizer.clone(), self.scheduler.clone().recipient());
-        self.actors.spawn_fn(move || Session::start(request, &tokenizer, scheduler, client));
+        let context = SessionContext { tokenizer, scheduler, client };
+        self.actors.spawn_fn(move || Session::start(request, Vec::new(), context));
         Answer::new(begun, prompt_tokens, options.logprobs.is_some()).collect(outputs, on_text)
     }
 
@@ -217,6 +218,7 @@ impl Local {
             reading: None,
             guide: None,
             admission: Admission::default(),
+            part: RequestPart::First,
         })
     }
 }

@@ -139,6 +139,8 @@ pub struct SchedulerActor {
     draining: bool,
     idle_waiters: Vec<oneshot::Sender<()>>,
     flush_waiters: Vec<oneshot::Sender<()>>,
+    /// The last step that was submitted when one failed.
+    doomed_until: Option<StepId>,
     steps: u64,
     /// Time that the core took since the last step's outcome.
     bookkeeping: Duration,
@@ -161,6 +163,7 @@ impl SchedulerActor {
             draining: false,
             idle_waiters: Vec::new(),
             flush_waiters: Vec::new(),
+            doomed_until: None,
             steps: 0,
             bookkeeping: Duration::ZERO,
             policies: Vec::new(),
@@ -347,7 +350,12 @@ impl Handler<ExecutorEvent> for SchedulerActor {
                 self.book(Event::StepDone(outcome));
             }
             GpuEvent::StepFailed { step, fault } => {
-                tracing::warn!(%step, %fault, "step failed");
+                // What was submitted before this was known fails with it: once is enough to say so.
+                match self.doomed_until.is_some_and(|last| step <= last) {
+                    true => tracing::debug!(%step, %fault, "step failed after another"),
+                    false => tracing::warn!(%step, %fault, "step failed"),
+                }
+                self.doomed_until = self.submitted.back().map(|(last, _)| *last).max(self.doomed_until);
                 self.step_ended(step);
                 self.book(Event::StepFailed { step, fault });
             }

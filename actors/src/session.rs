@@ -23,7 +23,7 @@ use std::time::Instant;
 use actix::prelude::*;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use troupe_protocol::{
-    Fault, NewSequence, Priority, SamplingParams, SequenceEvent, SequenceId, TenantId, TokenId,
+    Fault, NewSequence, Priority, RequestPart, SamplingParams, SequenceEvent, SequenceId, TenantId, TokenId,
 };
 
 use crate::guide::Guide;
@@ -69,6 +69,19 @@ pub struct SessionRequest {
     pub guide: Option<Guide>,
     /// Who asks, and how.
     pub admission: Admission,
+    /// Which part of the client's request it is.
+    pub part: RequestPart,
+}
+
+/// What the sessions of one request share.
+#[derive(Clone)]
+pub struct SessionContext {
+    /// The model's.
+    pub tokenizer: Arc<Tokenizer>,
+    /// Who decides.
+    pub scheduler: Recipient<SchedulerCommand>,
+    /// Where the answer goes.
+    pub client: mpsc::Sender<Output>,
 }
 
 /// What the scheduler needs to know of a request besides its tokens.
@@ -105,6 +118,8 @@ pub struct Session {
     spent: u32,
     /// The scheduler is done with the sequence, or was told to be.
     settled: bool,
+    /// The request's other sequences, until this one is taken.
+    others: Option<(Vec<SessionRequest>, SessionContext)>,
     /// The sequence, until it is sent for admission.
     sequence: Option<NewSequence>,
     /// The sequence once more, if another may have to go on with its answer.
@@ -117,19 +132,16 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts a session on this thread's arbiter and sends its sequence for admission.
-    pub fn start(
-        request: SessionRequest,
-        tokenizer: &Arc<Tokenizer>,
-        scheduler: Recipient<SchedulerCommand>,
-        client: mpsc::Sender<Output>,
-    ) {
+    /// Starts a session on this thread's arbiter and sends its sequence for admission. The `others` of the request start when
+    /// that was taken, so that a request is taken or refused as a whole.
+    pub fn start(request: SessionRequest, others: Vec<SessionRequest>, context: SessionContext) {
         let id = next_id();
-        let state = SessionState::new(&request, tokenizer);
+        let state = SessionState::new(&request, &context.tokenizer);
         let may_continue = request.reading.as_ref().is_some_and(|reading| reading.budget.is_some());
         let sequence = NewSequence {
             id,
             tenant: request.admission.tenant,
+            part: request.part,
             prompt: request.prompt,
             sampling: request.sampling,
             max_tokens: request.max_tokens,
@@ -144,8 +156,9 @@ impl Session {
             id,
             choice: request.choice,
             state,
-            scheduler,
-            client,
+            scheduler: context.scheduler.clone(),
+            client: context.client.clone(),
+            others: (!others.is_empty()).then_some((others, context)),
             backlog: VecDeque::new(),
             awaits_room: false,
             spent: 0,
@@ -176,6 +189,7 @@ impl Session {
         let Some(mut sequence) = self.origin.take() else { return };
         let elapsed = u64::try_from(self.admitted.elapsed().as_micros()).unwrap_or(u64::MAX);
         sequence.id = next_id();
+        sequence.part = RequestPart::Choice;
         sequence.prompt.extend_from_slice(tokens);
         sequence.max_tokens -= tokens.len() as u32;
         sequence.timeout = sequence.timeout.map(|timeout| timeout.saturating_sub(elapsed).max(1));
@@ -186,6 +200,7 @@ impl Session {
             state,
             scheduler: self.scheduler.clone(),
             client: self.client.clone(),
+            others: None,
             backlog: std::mem::take(&mut self.backlog),
             awaits_room: false,
             spent: 0,
@@ -311,7 +326,12 @@ impl Handler<SessionEvent> for Session {
         self.record(&event);
         let (mut token, was_reasoning) = (None, self.state.is_in_reasoning());
         match &event {
-            SequenceEvent::Accepted(_) | SequenceEvent::Started { .. } => {}
+            SequenceEvent::Accepted(_) => {
+                if let Some((others, context)) = self.others.take() {
+                    others.into_iter().for_each(|other| Self::start(other, Vec::new(), context.clone()));
+                }
+            }
+            SequenceEvent::Started { .. } => {}
             SequenceEvent::Token(sampled) => {
                 self.spent += 1;
                 token = Some(sampled.id);

@@ -14,7 +14,7 @@ use troupe_actors::supervisor::{EngineState, Shutdown, Supervisor};
 use troupe_protocol::gpu::{DATA_LANE, URGENT_LANE};
 use troupe_protocol::{
     CpuOptions, DeviceChoice, EngineInfo, EngineLimits, Fault, FinishReason, GpuCommand, GpuEvent,
-    KvCacheDtype, LengthClasses, LoadRequest, NewSequence, Priority, RowOutcome, SampledToken,
+    KvCacheDtype, LengthClasses, LoadRequest, NewSequence, Priority, RequestPart, RowOutcome, SampledToken,
     SamplingParams, SequenceEvent, SequenceId, StepOutcome, TenantId, WeightDtype,
 };
 
@@ -155,6 +155,7 @@ impl World {
         let sequence = NewSequence {
             id: SequenceId(id),
             tenant: TenantId::ANONYMOUS,
+            part: RequestPart::First,
             prompt: vec![1, 2, 3],
             sampling: SamplingParams::greedy(),
             max_tokens: TOKENS,

@@ -12,7 +12,8 @@ use troupe_actors::session::{
 use troupe_actors::tokenizer::{AddSpecial, ParseSpecial, Tokenizer};
 use troupe_parsers::{Event, Format, Parser, Piece, Reasoning, Setup, Start, Tool};
 use troupe_protocol::{
-    FinishReason as SequenceEnd, SampledToken, SamplingParams, SequenceEvent, TokenId, TokenLogprobs, Usage,
+    FinishReason as SequenceEnd, RequestPart, SampledToken, SamplingParams, SequenceEvent, TokenId,
+    TokenLogprobs, Usage,
 };
 
 fn tokenizer() -> Arc<Tokenizer> {
@@ -93,6 +94,7 @@ fn parts(tokenizer: &Arc<Tokenizer>, format: Format, tokens: &[TokenId], reason:
         stop: Vec::new(),
         reading: Some(Reading { setup, calls: CallLimit::Any, budget: None, id_seed: 1 }),
         admission: Admission::default(),
+        part: RequestPart::First,
     };
     let mut state = SessionState::new(&request, tokenizer);
     let logprobs = || Some(TokenLogprobs { chosen: -0.5, top: Vec::new() });

@@ -104,7 +104,7 @@ pub const OPTIONS: &[OptionSpec] = &[
         "What activations become before they meet quantised weights; auto is int16"),
 
     option("scheduler.max_queued", "max-queued", Integer { min: 1, max: 1 << 20 }, Value("256"),
-        "Most requests that wait; further ones are answered with 429"),
+        "Most requests that wait; further ones are answered with 429, but for those of tenants that have less than their share of the queue"),
     option("scheduler.step_growth_percent", "step-growth-percent", Integer { min: 1, max: U32 }, Value("75"),
         "How much longer prompts may make the steps of running streams, in percent; more speeds up prompts, less spares streams"),
     option("scheduler.long_prompt_share_percent", "long-prompt-share-percent", Integer { min: 0, max: 95 }, Value("71"),

@@ -190,9 +190,14 @@ impl Worker {
 
     /// Reports a failed step and all that were built on it, and makes the engine fit for new ones.
     fn fail(&mut self, step: StepId, error: &GpuError) {
-        let message = error.to_string();
-        let failed =
-            |step| GpuEvent::StepFailed { step, fault: Fault::Step { step, message: message.clone() } };
+        let failed = |step| {
+            let message = error.to_string();
+            let fault = match error {
+                GpuError::Store(_) => Fault::Store { step, message },
+                _ => Fault::Step { step, message },
+            };
+            GpuEvent::StepFailed { step, fault }
+        };
         (self.sink)(failed(step));
         match self.engine.as_mut().map(Engine::reset) {
             Some(Ok(later)) => later.into_iter().for_each(|step| (self.sink)(failed(step))),

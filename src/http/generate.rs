@@ -1,13 +1,14 @@
 //! From validated prompts to running sessions and the answer's frame.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::mpsc;
 use troupe_actors::guide::Guide;
-use troupe_actors::session::{CHANNEL, Reading, Session, SessionRequest};
+use troupe_actors::session::{CHANNEL, Reading, Session, SessionContext, SessionRequest};
 use troupe_actors::template::TemplateError;
 use troupe_actors::tokenizer_pool::PromptError;
-use troupe_protocol::TokenId;
+use troupe_protocol::{RequestPart, TokenId};
 
 use super::answer::{Bill, Envelope, Keep, Running};
 use super::error::ApiError;
@@ -38,10 +39,16 @@ pub(super) async fn start(
     let thinks = generation.reading.as_ref().is_some_and(Reading::begins_in_reasoning);
     let guide = if thinks { guide.map(Guide::waiting) } else { guide };
     let (client, outputs) = mpsc::channel(CHANNEL);
-    let mut index = 0;
+    let mut requests = Vec::new();
     for ((number, prompt), max_tokens) in (0..).zip(prompts).zip(rooms) {
         for choice in 0..generation.choices {
-            let request = SessionRequest {
+            let index = requests.len() as u32;
+            let part = match (index, choice) {
+                (0, _) => RequestPart::First,
+                (_, 0) => RequestPart::Prompt,
+                (_, _) => RequestPart::Choice,
+            };
+            requests.push(SessionRequest {
                 choice: index,
                 prompt: prompt.clone(),
                 sampling: generation.sampling_of(number, choice, prompt.len()),
@@ -51,12 +58,17 @@ pub(super) async fn start(
                 reading: generation.reading_of(index),
                 guide: guide.clone(),
                 admission: generation.admission,
-            };
-            Session::start(request, &served.card.tokenizer, state.scheduler.clone(), client.clone());
-            index += 1;
+                part,
+            });
         }
     }
-    Ok(Running { outputs, choices: index, bill: Bill::new(generation.choices), keep: Keep::All })
+    let choices = requests.len() as u32;
+    if !requests.is_empty() {
+        let first = requests.remove(0);
+        let (tokenizer, scheduler) = (Arc::clone(&served.card.tokenizer), state.scheduler.clone());
+        Session::start(first, requests, SessionContext { tokenizer, scheduler, client });
+    }
+    Ok(Running { outputs, choices, bill: Bill::new(generation.choices), keep: Keep::All })
 }
 
 /// The frame of an answer that begins now, with an id that starts with `prefix`.

@@ -41,7 +41,10 @@ pub(super) fn insert_refusal(headers: &mut HeaderMap, reason: &RejectReason) {
     if let Some(seconds) = retry_after(reason) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if let RejectReason::RateLimited { rates, .. } | RejectReason::TenantQueueFull { rates, .. } = reason {
+    if let RejectReason::RateLimited { rates, .. }
+    | RejectReason::TenantQueueFull { rates, .. }
+    | RejectReason::QueueFull { rates, .. } = reason
+    {
         insert(headers, rates);
     }
 }

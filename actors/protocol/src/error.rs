@@ -21,11 +21,13 @@ pub struct InvalidParameter {
 /// [`RejectReason::TooLong`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RejectReason {
-    /// The queue is at its bound.
+    /// The queue is at its bound, and the tenant has its share of it.
     #[error("the queue is full ({limit} requests are waiting)")]
     QueueFull {
         /// The bound of the queue.
         limit: u32,
+        /// Where the tenant stands.
+        rates: RateStatuses,
     },
     /// The tenant's own queue is at its bound.
     #[error("the tenant's queue is full ({limit} requests are waiting)")]
@@ -87,6 +89,14 @@ pub enum Fault {
         /// The failed step.
         step: crate::StepId,
         /// MLX's or the engine's message.
+        message: String,
+    },
+    /// A step did not begin, since the block store did not give what it was to load. No sequence is the reason.
+    #[error("the block store failed in {step}: {message}")]
+    Store {
+        /// The failed step.
+        step: crate::StepId,
+        /// What the store says, naming the file.
         message: String,
     },
     /// The engine came back with smaller bounds than the sequence was taken by.

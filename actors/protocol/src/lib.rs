@@ -26,7 +26,9 @@ pub use ids::{BlockId, BlockName, SequenceId, SlotId, StepId, StoreId, TenantId,
 pub use limits::{EngineLimits, LengthClasses, StepDefaults};
 pub use mask::TokenMask;
 pub use sampling::SamplingParams;
-pub use sequence::{FinishReason, NewSequence, SampledToken, SequenceEvent, TokenLogprobs, Usage};
+pub use sequence::{
+    FinishReason, NewSequence, RequestPart, SampledToken, SequenceEvent, TokenLogprobs, Usage,
+};
 pub use step::{
     Binding, BlockTransfer, History, Row, RowOutcome, RowOutput, RowTokens, StepMasks, StepOutcome, StepPlan,
 };

@@ -13,6 +13,8 @@ pub struct NewSequence {
     pub id: SequenceId,
     /// Who is served.
     pub tenant: TenantId,
+    /// Which part of its request it is.
+    pub part: RequestPart,
     /// Token ids of the prompt; at least one.
     pub prompt: Vec<TokenId>,
     /// How tokens are chosen.
@@ -39,6 +41,17 @@ impl NewSequence {
     pub fn max_len(&self) -> u32 {
         (self.prompt.len() as u32).saturating_add(self.max_tokens)
     }
+}
+
+/// A request is taken or refused as a whole: with the first of its sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestPart {
+    /// Its first sequence, which counts against the tenant's rates and queue and those of the server.
+    First,
+    /// Another prompt of a request that was taken, which counts as so many tokens.
+    Prompt,
+    /// Another choice of a prompt that was counted, or what goes on with one.
+    Choice,
 }
 
 /// What the scheduler tells a session: `Rejected` alone, or `Accepted`, `Started`, any number of `Token`, then `Finished`.

@@ -16,8 +16,10 @@ impl Scheduler {
     /// Moves sequences into `running` while there is a place for the next. Nobody overtakes one that waits for blocks.
     pub(crate) fn admit(&mut self, now: Timestamp, effects: &mut Effects) {
         let mut survey = Survey::default();
-        while self.tenants.num_waiting() > 0 && self.may_make_place() {
-            if !self.admit_next(now, &mut survey, effects) {
+        // Places change hands at most once each.
+        for _ in 0..self.limits.max_num_seqs {
+            let may_admit = self.tenants.num_waiting() > 0 && self.may_make_place();
+            if !may_admit || !self.admit_next(now, &mut survey, effects) {
                 return;
             }
         }
@@ -116,7 +118,7 @@ impl Scheduler {
             }
             let stalled = if survey.nobody_stalled { None } else { self.stalled() };
             survey.nobody_stalled = stalled.is_none();
-            let victim = stalled.or_else(|| self.over_its_share(key))?;
+            let victim = stalled.or_else(|| self.over_its_share(key)).or_else(|| self.over_served(key))?;
             survey.promised_blocks = Some(promised - self.missing_blocks(victim));
             self.preempt(victim, effects);
         }
@@ -143,6 +145,24 @@ impl Scheduler {
         let others = self.tenants.iter().map(|(id, tenant)| (id, tenant.num_running));
         let (most, _) = others.filter(|&other| excess(other) > 0).max_by_key(|&other| excess(other))?;
         self.running.iter().rev().copied().find(|&key| self.sequences[key].request.tenant == most)
+    }
+
+    /// The newest running sequence of the tenant that was served most, if that is well ahead of the tenant of `key`: a
+    /// tenant may hold the memory with no more than its share of the slots.
+    fn over_served(&self, key: Key) -> Option<Key> {
+        if self.config.preemption == Preemption::ForMemory {
+            return None;
+        }
+        let tenant = self.sequences[key].request.tenant;
+        let running = self.tenants.get(tenant)?.num_running;
+        // With its share of the slots it would take back what it just gave up for the share of another.
+        if running >= self.tenants.fair_slots(tenant, self.limits.max_num_seqs) {
+            return None;
+        }
+        let service = |key: Key| self.tenants.service(self.sequences[key].request.tenant);
+        let ahead = service(key).saturating_add(self.quantum());
+        let most = self.running.iter().copied().map(service).max().filter(|&most| most > ahead)?;
+        self.running.iter().rev().copied().find(|&other| service(other) == most)
     }
 
     /// Blocks that running sequences need for tokens they have, and do not hold yet.

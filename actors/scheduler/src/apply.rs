@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use troupe_protocol::{
-    EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, RowOutcome, RowOutput,
-    SlotId, StepId, StepOutcome, StoredBlock,
+    EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, RequestPart, RowOutcome,
+    RowOutput, SlotId, StepId, StepOutcome, StoredBlock,
 };
 
 use crate::blocks::BlockPool;
@@ -14,8 +14,8 @@ use crate::event::{Effect, Effects, Event, Timestamp};
 use crate::pace::Pace;
 use crate::sequence::Sequence;
 use crate::sequences::Key;
-use crate::tenants::{End, Price};
-use crate::{Admission, CacheShare, Executor, InFlight, InFlightRow, MAX_REPLAYS, Scheduler};
+use crate::tenants::{End, Price, Room};
+use crate::{Admission, CacheShare, Executor, InFlightRow, MAX_REPLAYS, Scheduler};
 
 impl Scheduler {
     /// Books a fact. What the shell has to do about it is appended to `effects`.
@@ -69,8 +69,17 @@ impl Scheduler {
         now: Timestamp,
         request: &NewSequence,
     ) -> Result<RateStatuses, RejectReason> {
-        let free_slots = self.free_slots.len() as u32;
-        self.tenants.admit(request.tenant, request.prompt.len() as u32, free_slots, now)
+        let prompt_tokens = request.prompt.len() as u32;
+        let tokens = match request.part {
+            RequestPart::First => {
+                let room =
+                    Room { free_slots: self.free_slots.len() as u32, max_queued: self.config.max_queued };
+                return self.tenants.admit(request.tenant, prompt_tokens, room, now);
+            }
+            RequestPart::Prompt => prompt_tokens,
+            RequestPart::Choice => 0,
+        };
+        Ok(self.tenants.admit_further(request.tenant, tokens, now))
     }
 
     fn take(&mut self, now: Timestamp, request: NewSequence) {
@@ -100,15 +109,11 @@ impl Scheduler {
 
     fn refusal(&self, request: &NewSequence) -> Option<RejectReason> {
         let prompt_tokens = request.prompt.len() as u32;
-        if self.admission == Admission::Draining {
+        if self.admission == Admission::Draining && request.part == RequestPart::First {
             return Some(RejectReason::Draining);
         }
         if prompt_tokens == 0 {
             return Some(RejectReason::EmptyPrompt);
-        }
-        // Those who will find a free slot in the next step do not queue.
-        if self.tenants.num_waiting() >= self.config.max_queued as usize + self.free_slots.len() {
-            return Some(RejectReason::QueueFull { limit: self.config.max_queued });
         }
         let max_model_len = self.limits.max_model_len;
         (!fits(request, &self.limits)).then_some(RejectReason::TooLong {
@@ -126,6 +131,10 @@ impl Scheduler {
             return self.step_failed(outcome.step, &fault, effects);
         }
         self.blocks.step_done(outcome.step, &outcome.unsaved);
+        let left = self.in_flight.front_mut().map(|step| core::mem::take(&mut step.left));
+        for (block, name) in left.into_iter().flatten() {
+            self.blocks.name(block, name);
+        }
         let rows = self.retire(outcome.step);
         for row in &rows {
             self.name_blocks(outcome.step, row);
@@ -188,7 +197,7 @@ impl Scheduler {
         let oldest = self.in_flight.pop_front();
         assert_eq!(oldest.as_ref().map(|s| s.step), Some(step), "steps complete in the order of submission");
         self.blocks.step_ended(step);
-        let InFlight { rows, .. } = oldest.unwrap_or(InFlight { step, rows: Vec::new() });
+        let rows = oldest.map(|step| step.rows).unwrap_or_default();
         for row in &rows {
             match self.sequences.get_mut(row.sequence) {
                 Some(sequence) if row.output.samples() => sequence.unread -= 1,
@@ -220,9 +229,11 @@ impl Scheduler {
         effects.push(Effect::Finish { sequence: row.sequence, reason, usage });
     }
 
-    /// Sends everything that ran back to the queue; those who were in the failed step count it.
+    /// Sends everything that ran back to the queue; those who were in the failed step count it, but for one that the store
+    /// failed: it loses what it holds, so that this does not come again.
     fn step_failed(&mut self, step: StepId, fault: &Fault, effects: &mut Effects) {
         self.pace.forget_submitted();
+        let is_stores = matches!(fault, Fault::Store { .. });
         for row in self.retire(step) {
             let key = row.sequence;
             let Some(sequence) = self.sequences.get_mut(key) else { continue };
@@ -232,7 +243,7 @@ impl Scheduler {
             if first_step.is_none_or(|first| first > step) {
                 continue;
             }
-            sequence.replays += 1;
+            sequence.replays += u8::from(!is_stores);
             if sequence.replays > MAX_REPLAYS {
                 self.remove(key);
                 effects.push(Effect::Fail { sequence: key.id, fault: fault.clone() });
@@ -240,6 +251,9 @@ impl Scheduler {
         }
         self.preempt_all(effects);
         self.blocks.step_failed(step);
+        if is_stores {
+            self.blocks.forget_stored();
+        }
     }
 
     fn preempt_all(&mut self, effects: &mut Effects) {

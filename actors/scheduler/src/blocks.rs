@@ -211,7 +211,7 @@ impl BlockPool {
         self.store.has_transfers()
     }
 
-    /// Names the contents of an owned block, which is full and computed. If another block holds the same, that one stays
+    /// Names the contents of a block that is owned or in quarantine, full and computed. If another block holds the same, that one stays
     /// the one to be found.
     pub(crate) fn name(&mut self, id: BlockId, name: BlockName) {
         let block = &mut self.blocks[id.0 as usize];
@@ -290,6 +290,11 @@ impl BlockPool {
         }
         let cached = core::mem::take(&mut self.cached);
         self.free.extend(cached.into_values().rev());
+    }
+
+    /// The store is not to be trusted with what it holds.
+    pub(crate) fn forget_stored(&mut self) {
+        self.store.forget_saved();
     }
 
     /// For mistakes in it.

@@ -93,8 +93,8 @@ fn require(holds: bool, violation: impl FnOnce() -> String) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use troupe_protocol::{
-        BlockId, BlockName, EngineLimits, LengthClasses, NewSequence, Priority, RowOutput, SamplingParams,
-        SequenceId, StepId, TenantId, TokenMask,
+        BlockId, BlockName, EngineLimits, LengthClasses, NewSequence, Priority, RequestPart, RowOutput,
+        SamplingParams, SequenceId, StepId, TenantId, TokenMask,
     };
 
     use crate::{Config, Event, InFlight, InFlightRow, Scheduler, Timestamp};
@@ -118,6 +118,7 @@ mod tests {
             let request = NewSequence {
                 id: SequenceId(id),
                 tenant: TenantId(0),
+                part: RequestPart::First,
                 prompt: vec![id as u32; 6],
                 sampling: SamplingParams::greedy(),
                 max_tokens: 8,
@@ -148,7 +149,7 @@ mod tests {
         let first = &scheduler.in_flight[0].rows;
         let row = first.iter().find(|row| row.sequence.id == SequenceId(2)).expect("it has a row");
         let rows = vec![InFlightRow { output, ..*row }];
-        scheduler.in_flight.push_back(InFlight { step: StepId(1), rows });
+        scheduler.in_flight.push_back(InFlight { step: StepId(1), rows, left: vec![] });
         sequence(scheduler, 2).unread += 1;
     }
 
@@ -182,7 +183,9 @@ mod tests {
                 ride_on(s, RowOutput::SampleLater);
             }),
             ("too many steps in flight", |s| {
-                (1..3).for_each(|step| s.in_flight.push_back(InFlight { step: StepId(step), rows: vec![] }));
+                (1..3).for_each(|step| {
+                    s.in_flight.push_back(InFlight { step: StepId(step), rows: vec![], left: vec![] })
+                });
             }),
         ];
         assert_eq!(scheduler().check_invariants(), Ok(()));

@@ -27,7 +27,8 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use troupe_protocol::{
-    BlockName, EngineLimits, NewSequence, RowOutput, SequenceId, SlotId, StepId, StoredBlock, TenantId,
+    BlockId, BlockName, EngineLimits, NewSequence, RowOutput, SequenceId, SlotId, StepId, StoredBlock,
+    TenantId,
 };
 
 use blocks::BlockPool;
@@ -155,6 +156,8 @@ enum Admission {
 struct InFlight {
     step: StepId,
     rows: Vec<InFlightRow>,
+    /// Names of what it computes in blocks that their sequence has given up since.
+    left: Vec<(BlockId, BlockName)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -260,8 +263,32 @@ impl Scheduler {
         effects.push(Effect::Preempted { sequence: key.id });
     }
 
+    /// What steps in flight compute for a running sequence that gives up its blocks stays: they are named when the steps are
+    /// done, as far as they are full by then and their tokens are known.
+    fn leave_names(&mut self, key: Key) {
+        let block_size = self.limits.block_size;
+        let Some(sequence) = self.sequences.get_mut(key).filter(|_| self.config.cache != CacheShare::Off)
+        else {
+            return;
+        };
+        sequence.extend_chain(block_size);
+        let Some(residence) = sequence.residence() else { return };
+        let mut named = residence.num_named;
+        for InFlight { step, rows, left } in &mut self.in_flight {
+            let is_own = |row: &&InFlightRow| {
+                row.sequence == key && residence.first_step.is_some_and(|first| first <= *step)
+            };
+            let Some(row) = rows.iter().find(is_own) else { continue };
+            let full = ((row.end / block_size) as usize).min(sequence.names().len()).max(named);
+            let blocks = residence.blocks[named..full].iter().copied();
+            left.extend(blocks.zip(sequence.names()[named..full].iter().copied()));
+            named = full;
+        }
+    }
+
     /// Takes slot and blocks from a sequence, which leaves `running`.
     fn vacate(&mut self, key: Key) {
+        self.leave_names(key);
         let Some(sequence) = self.sequences.get_mut(key) else { return };
         let tenant = sequence.request.tenant;
         let Some(residence) = sequence.leave() else { return };

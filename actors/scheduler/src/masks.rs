@@ -29,7 +29,7 @@ impl Scheduler {
 
     /// Hands out the masks of the step in flight, if rows of it wait for theirs. Those that have none are taken back.
     pub(crate) fn give_masks(&mut self, effects: &mut Effects) {
-        let Some(InFlight { step, rows }) = self.in_flight.back_mut() else { return };
+        let Some(InFlight { step, rows, .. }) = self.in_flight.back_mut() else { return };
         let mut masks = None;
         for row in rows.iter_mut().filter(|row| row.output == RowOutput::SampleLater) {
             let masks = masks.get_or_insert_with(alloc::vec::Vec::new);

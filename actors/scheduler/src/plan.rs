@@ -116,7 +116,7 @@ impl Scheduler {
         let Draft { step, bindings, rows, in_flight, .. } = draft;
         let (saves, loads) = self.blocks.take_transfers(step);
         self.next_step = StepId(step.0 + 1);
-        self.in_flight.push_back(InFlight { step, rows: in_flight });
+        self.in_flight.push_back(InFlight { step, rows: in_flight, left: Vec::new() });
         StepPlan { step, saves, loads, bindings, rows }
     }
 

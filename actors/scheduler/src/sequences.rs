@@ -94,7 +94,9 @@ impl Index<Key> for Sequences {
 
 #[cfg(test)]
 mod tests {
-    use troupe_protocol::{BlockName, NewSequence, Priority, SamplingParams, SequenceId, TenantId};
+    use troupe_protocol::{
+        BlockName, NewSequence, Priority, RequestPart, SamplingParams, SequenceId, TenantId,
+    };
 
     use super::{Sequence, Sequences};
     use crate::Timestamp;
@@ -103,6 +105,7 @@ mod tests {
         let request = NewSequence {
             id: SequenceId(id),
             tenant: TenantId(0),
+            part: RequestPart::First,
             prompt: vec![1],
             sampling: SamplingParams::greedy(),
             max_tokens: 1,

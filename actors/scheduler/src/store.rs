@@ -193,6 +193,14 @@ impl StoreIndex {
         Some(at)
     }
 
+    /// Forgets all that is there.
+    pub(crate) fn forget_saved(&mut self) {
+        let saved =
+            |place: &Option<Place>| place.filter(|place| place.saved == Saved::Done).map(|place| place.name);
+        let names: Vec<BlockName> = self.places.iter().filter_map(saved).collect();
+        names.into_iter().for_each(|name| self.forget(name));
+    }
+
     pub(crate) fn forget(&mut self, name: BlockName) {
         if let Some(&at) = self.index.get(&name) {
             self.clear(at);

@@ -116,7 +116,7 @@ impl Tenant {
         }
     }
 
-    /// Why a prompt of so many tokens is not taken now.
+    /// Why a prompt of so many tokens is not taken now, by the tenant's own limits.
     fn refusal(&mut self, prompt_tokens: u32, free_slots: u32, now: Timestamp) -> Option<RejectReason> {
         let asked =
             [(Rate::Requests, &mut self.requests, 1), (Rate::Tokens, &mut self.tokens, prompt_tokens)];
@@ -179,6 +179,14 @@ struct Candidate {
     prefix: u32,
 }
 
+/// What a request that is not refused may find.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) free_slots: u32,
+    /// Requests that may wait, of all tenants.
+    pub(crate) max_queued: u32,
+}
+
 /// All tenants.
 #[derive(Debug)]
 pub(crate) struct Tenants {
@@ -239,11 +247,16 @@ impl Tenants {
         &mut self,
         id: TenantId,
         prompt_tokens: u32,
-        free_slots: u32,
+        room: Room,
         now: Timestamp,
     ) -> Result<RateStatuses, RejectReason> {
+        let is_full = self.is_full_for(id, room);
         let tenant = self.of(id, now);
-        if let Some(reason) = tenant.refusal(prompt_tokens, free_slots, now) {
+        let reason = match is_full {
+            true => Some(RejectReason::QueueFull { limit: room.max_queued, rates: tenant.rates(now) }),
+            false => tenant.refusal(prompt_tokens, room.free_slots, now),
+        };
+        if let Some(reason) = reason {
             tenant.totals.refused += 1;
             return Err(reason);
         }
@@ -257,6 +270,27 @@ impl Tenants {
         let rates = tenant.rates(now);
         self.lift(id);
         Ok(rates)
+    }
+
+    /// Takes more of a request that was taken: so many tokens that were not counted yet.
+    pub(crate) fn admit_further(&mut self, id: TenantId, tokens: u32, now: Timestamp) -> RateStatuses {
+        let tenant = self.of(id, now);
+        if let Some(bucket) = &mut tenant.tokens {
+            bucket.take(tokens, now);
+        }
+        let rates = tenant.rates(now);
+        self.lift(id);
+        rates
+    }
+
+    /// Whether the queue of all is at its bound, and this tenant has its share of it: whoever has less is taken still, so
+    /// that nobody is shut out by those who fill it.
+    fn is_full_for(&self, id: TenantId, room: Room) -> bool {
+        // Those who will find a free slot in the next step do not queue.
+        let is_full = self.num_waiting >= room.max_queued as usize + room.free_slots as usize;
+        let own = self.all.get(&id).map_or(0, Tenant::num_waiting);
+        let (weight, sum) = self.weights(id);
+        is_full && own as u64 >= (u64::from(room.max_queued) * weight).div_ceil(sum)
     }
 
     /// A tenant that had nothing begins where the least served of the others is. While nobody has anything, debts are
@@ -363,10 +397,16 @@ impl Tenants {
 
     /// Slots that are a tenant's by its weight, of `slots`, while those that want service want it: at least one.
     pub(crate) fn fair_slots(&self, id: TenantId, slots: u32) -> u32 {
-        let active = self.all.iter().filter(|(other, tenant)| **other == id || tenant.is_active());
-        let sum: u64 = active.map(|(_, tenant)| u64::from(tenant.policy.weight.get())).sum();
-        let own = self.all.get(&id).map_or(1, |tenant| u64::from(tenant.policy.weight.get()));
-        (u64::from(slots) * own / sum.max(1)).max(1) as u32
+        let (own, sum) = self.weights(id);
+        (u64::from(slots) * own / sum).max(1) as u32
+    }
+
+    /// The weight of a tenant, and that of it and all who want service together.
+    fn weights(&self, id: TenantId) -> (u64, u64) {
+        let weight = |tenant: &Tenant| u64::from(tenant.policy.weight.get());
+        let own = self.all.get(&id).map_or(1, weight);
+        let others = self.all.iter().filter(|(other, tenant)| **other != id && tenant.is_active());
+        (own, own + others.map(|(_, tenant)| weight(tenant)).sum::<u64>())
     }
 
     /// All sequences that wait, for the invariant check.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use tokio::sync::mpsc;
-use troupe_protocol::{NewSequence, SamplingParams, SequenceEvent};
+use troupe_protocol::{NewSequence, RejectReason, RequestPart, SamplingParams, SequenceEvent};
 
 use super::*;
 use crate::guide::{Grammar, Guide, Vocabulary};
@@ -26,18 +26,18 @@ fn request(stop: &[&str]) -> SessionRequest {
         reading: None,
         guide: None,
         admission: Admission::default(),
+        part: RequestPart::First,
     }
+}
+
+fn context(scheduler: Recipient<SchedulerCommand>, client: mpsc::Sender<Output>) -> SessionContext {
+    SessionContext { tokenizer: Arc::new(byte_tokenizer().unwrap()), scheduler, client }
 }
 
 fn start(stop: &[&str], script: fn(&NewSequence) -> Vec<SequenceEvent>) -> Fixture {
     let (scheduler, seen) = ScriptedScheduler::start(script, SchedulerStatus::default());
     let (client, outputs) = mpsc::channel(CHANNEL);
-    Session::start(
-        request(stop),
-        &Arc::new(byte_tokenizer().unwrap()),
-        scheduler.clone().recipient(),
-        client,
-    );
+    Session::start(request(stop), Vec::new(), context(scheduler.clone().recipient(), client));
     Fixture { scheduler, seen, outputs }
 }
 
@@ -136,11 +136,37 @@ impl Handler<SchedulerCommand> for Leaves {
 }
 
 #[actix::test]
+async fn a_request_is_taken_or_refused_as_a_whole() {
+    let others = || {
+        let other = |choice| SessionRequest { choice, part: RequestPart::Choice, ..request(&[]) };
+        vec![other(4), other(5)]
+    };
+    let refused: fn(&NewSequence) -> Vec<SequenceEvent> = |sequence| match sequence.part {
+        RequestPart::First => vec![SequenceEvent::Rejected(RejectReason::Draining)],
+        RequestPart::Prompt | RequestPart::Choice => says(sequence, "x"),
+    };
+    let taken: fn(&NewSequence) -> Vec<SequenceEvent> = |sequence| says(sequence, "x");
+    for (script, choices) in [(refused, vec![3]), (taken, vec![3, 4, 5])] {
+        let (scheduler, _seen) = ScriptedScheduler::start(script, SchedulerStatus::default());
+        let (client, mut outputs) = mpsc::channel(CHANNEL);
+        Session::start(request(&[]), others(), context(scheduler.recipient(), client));
+        let mut ended = Vec::new();
+        while let Some(Output { choice, part }) = outputs.recv().await {
+            if matches!(part, Part::End(_)) {
+                ended.push(choice);
+            }
+        }
+        ended.sort_unstable();
+        assert_eq!(ended, choices);
+    }
+}
+
+#[actix::test]
 async fn a_scheduler_that_is_gone_is_a_fault_and_no_hang() {
     let scheduler = Leaves.start();
     assert!(scheduler.send(SchedulerCommand::Drain).await.is_err());
     let (client, mut outputs) = mpsc::channel(CHANNEL);
-    Session::start(request(&[]), &Arc::new(byte_tokenizer().unwrap()), scheduler.recipient(), client);
+    Session::start(request(&[]), Vec::new(), context(scheduler.recipient(), client));
     let output = outputs.recv().await.unwrap();
     assert!(matches!(output.part, Part::End(End::Failed(_))), "{output:?}");
 }
@@ -171,7 +197,7 @@ async fn an_answer_goes_on_as_a_new_sequence_where_its_reasoning_is_closed() {
     let budget = Some(Budget { tokens: 100, end: CLOSED.to_vec() });
     let reading = Some(Reading { setup, calls: CallLimit::Any, budget, id_seed: 0 });
     let request = SessionRequest { reading, ..request(&[]) };
-    Session::start(request, &Arc::new(byte_tokenizer().unwrap()), scheduler.recipient(), client);
+    Session::start(request, Vec::new(), context(scheduler.recipient(), client));
     let (mut content, mut reasoning, mut end) = (String::new(), String::new(), None);
     while let Some(Output { part, .. }) = outputs.recv().await {
         match part {
@@ -206,7 +232,11 @@ fn start_guided(grammar: &Grammar, stop: &[&str], script: fn(&NewSequence) -> Ve
     let (scheduler, seen) = ScriptedScheduler::start(script, SchedulerStatus::default());
     let (client, outputs) = mpsc::channel(CHANNEL);
     let request = SessionRequest { guide: Some(guide), ..request(stop) };
-    Session::start(request, &tokenizer, scheduler.clone().recipient(), client);
+    Session::start(
+        request,
+        Vec::new(),
+        SessionContext { tokenizer, scheduler: scheduler.clone().recipient(), client },
+    );
     Fixture { scheduler, seen, outputs }
 }
 

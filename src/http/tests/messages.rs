@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use troupe_actors::scheduler::SchedulerStatus;
 use troupe_actors::testing::{says, token};
-use troupe_protocol::{Fault, RejectReason, SequenceEvent, StepId};
+use troupe_protocol::{Fault, RateStatuses, RejectReason, SequenceEvent, StepId};
 
 use super::client::{Model, Reply, Script, TestServer};
 use super::tools::{TWO_CALLS, thinks};
@@ -16,7 +16,9 @@ fn ask(stream: bool) -> Value {
 
 #[actix_web::test]
 async fn refusals_have_anthropics_status_and_type() {
-    let full: Script = |_| vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 })];
+    let full: Script = |_| {
+        vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4, rates: RateStatuses::default() })]
+    };
     let draining: Script = |_| vec![SequenceEvent::Rejected(RejectReason::Draining)];
     let late: Script = |_| vec![SequenceEvent::Failed(Fault::DeadlineExceeded { timeout: 1000 })];
     let broken: Script =

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use troupe_actors::testing::{says, token};
-use troupe_protocol::{Fault, RejectReason, SequenceEvent, StepId};
+use troupe_protocol::{Fault, RateStatuses, RejectReason, SequenceEvent, StepId};
 
 use super::client::TestServer;
 use super::tools::TWO_CALLS;
@@ -11,7 +11,9 @@ const PATH: &str = "/v1/responses";
 
 #[actix_web::test]
 async fn a_rejection_keeps_its_status() {
-    let server = TestServer::start(|_| vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 })]);
+    let server = TestServer::start(|_| {
+        vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4, rates: RateStatuses::default() })]
+    });
     for stream in [false, true] {
         let reply = server.post(PATH, &json!({"input": "hi", "stream": stream})).await;
         assert_eq!((reply.status, &reply.json()["error"]["code"]), (429, &json!("queue_full")));

@@ -151,7 +151,7 @@ async fn what_no_longer_fits_is_told_as_the_servers_fault() {
 fn takes_the_even(sequence: &NewSequence) -> Vec<SequenceEvent> {
     vec![match sequence.sampling.seed % 2 {
         0 => SequenceEvent::Accepted(RateStatuses::default()),
-        _ => SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 }),
+        _ => SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4, rates: RateStatuses::default() }),
     }]
 }
 
@@ -177,7 +177,9 @@ async fn a_stream_opens_when_all_its_choices_are_taken_and_a_rejection_of_the_la
 
 #[actix_web::test]
 async fn c101_a_rejection_keeps_its_status_in_a_stream_too() {
-    let full = |_: &NewSequence| vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4 })];
+    let full = |_: &NewSequence| {
+        vec![SequenceEvent::Rejected(RejectReason::QueueFull { limit: 4, rates: RateStatuses::default() })]
+    };
     let draining = |_: &NewSequence| vec![SequenceEvent::Rejected(RejectReason::Draining)];
     let cut_off = |_: &NewSequence| vec![SequenceEvent::Failed(Fault::Shutdown)];
     let scripts: [(super::client::Script, u16, &str); 3] =

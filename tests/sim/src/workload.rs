@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use troupe_protocol::{
-    EngineLimits, LengthClasses, NewSequence, Priority, SamplingParams, SequenceId, StepOutcome, TenantId,
-    TenantPolicy,
+    EngineLimits, LengthClasses, NewSequence, Priority, RequestPart, SamplingParams, SequenceId, StepOutcome,
+    TenantId, TenantPolicy,
 };
 
 use crate::guide::guided;
@@ -212,6 +212,7 @@ fn request(
     NewSequence {
         id: SequenceId(id),
         tenant: TenantId(random.below(tenants)),
+        part: RequestPart::First,
         prompt,
         sampling: SamplingParams::greedy(),
         max_tokens: random.length(60),

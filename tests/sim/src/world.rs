@@ -1,8 +1,8 @@
 //! A scheduler and its executor, driven by hand: for tests of single behaviours.
 
 use troupe_protocol::{
-    EngineLimits, FinishReason, LengthClasses, NewSequence, Priority, SamplingParams, SequenceId, TenantId,
-    TokenId,
+    EngineLimits, FinishReason, LengthClasses, NewSequence, Priority, RequestPart, SamplingParams,
+    SequenceId, TenantId, TokenId,
 };
 use troupe_scheduler::{Config, Effect, Event, Scheduler, Timestamp};
 
@@ -31,6 +31,7 @@ pub fn sequence(id: u64, prompt_tokens: u32, max_tokens: u32) -> NewSequence {
     NewSequence {
         id: SequenceId(id),
         tenant: TenantId::ANONYMOUS,
+        part: RequestPart::First,
         prompt: prompt(id, prompt_tokens),
         sampling: SamplingParams::greedy(),
         max_tokens,

@@ -112,6 +112,32 @@ fn c128_tenants_and_salts_do_not_see_each_others_blocks_unless_they_are_to() {
 }
 
 #[test]
+fn what_steps_in_flight_compute_for_one_that_left_is_found() {
+    for (fails, cached) in [(false, 32), (true, 0)] {
+        let mut world = world();
+        world.arrive(sequence(1, 40, 4));
+        while world.submit() {}
+        assert_eq!(world.gpu.in_flight.len(), 2, "of sixteen tokens each");
+        world.apply(Event::Cancelled(SequenceId(1)));
+        if fails {
+            let steps: Vec<_> = world.gpu.in_flight.iter().map(|outcome| outcome.step).collect();
+            world.gpu.lose_all();
+            for step in steps {
+                world.apply(Event::StepFailed {
+                    step,
+                    fault: Fault::Step { step, message: "planted".into() },
+                });
+            }
+        }
+        world.run();
+        world.arrive(asks(2, &prompt(1, 40), 4));
+        world.run();
+        world.assert_complete(2);
+        assert_eq!(world.cached(2), cached);
+    }
+}
+
+#[test]
 fn what_the_executor_lost_is_not_found() {
     let mut world = world();
     world.arrive(sequence(1, 20, 4));

@@ -1,7 +1,7 @@
 //! The second tier: what KV memory has no room for comes back from the store, and never changes what is said.
 
 use troupe_protocol::{EngineLimits, Fault, NewSequence, SequenceId, TokenId};
-use troupe_scheduler::{Config, Event};
+use troupe_scheduler::{Config, Event, MAX_REPLAYS};
 use troupe_sim::world::{LIMITS, World, prompt, sequence};
 
 /// Sixteen blocks in KV memory, so many in the store.
@@ -94,12 +94,27 @@ fn what_failed_to_load_is_not_asked_for_again() {
     let mut world = loading();
     let step = world.gpu.in_flight[0].step;
     world.gpu.lose_all();
-    world.apply(Event::StepFailed { step, fault: Fault::Step { step, message: "damaged".into() } });
+    world.apply(Event::StepFailed { step, fault: Fault::Store { step, message: "damaged".into() } });
+    assert_eq!(world.scheduler.counts().store.used, 0, "nor is anything else that it holds");
     world.run();
     world.assert_complete(2);
     assert_eq!(world.gpu.blocks_loaded, 9, "computed, not loaded again");
     assert_eq!(ask(&mut world, 3, &prompt(1, 40)), 36);
     assert_eq!(world.gpu.blocks_loaded, 9, "found in KV memory");
+}
+
+#[test]
+fn what_the_store_fails_is_nobody_s_replay() {
+    let mut world = world(32);
+    world.arrive(sequence(1, 5, 30));
+    for _ in 0..2 * MAX_REPLAYS {
+        assert!(world.submit());
+        let step = world.gpu.in_flight[0].step;
+        world.gpu.lose_all();
+        world.apply(Event::StepFailed { step, fault: Fault::Store { step, message: "damaged".into() } });
+    }
+    world.run();
+    world.assert_complete(1);
 }
 
 #[test]

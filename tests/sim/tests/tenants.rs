@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use troupe_protocol::{
-    EngineLimits, Fault, NewSequence, Priority, Rate, RateStatuses, RejectReason, SequenceId, TenantId,
-    TenantPolicy,
+    EngineLimits, Fault, NewSequence, Priority, Rate, RateStatuses, RejectReason, RequestPart, SequenceId,
+    TenantId, TenantPolicy,
 };
 use troupe_scheduler::{Config, Effect, Event, Preemption, Timestamp};
 use troupe_sim::world::{LIMITS, World, sequence};
@@ -274,4 +274,65 @@ fn cached_prefixes_are_preferred_but_nobody_is_overtaken_for_ever() {
         .collect();
     let at = started.iter().position(|&id| id == 20).expect("it started");
     assert!((1..=8).contains(&at), "it was number {at}");
+}
+
+#[test]
+fn a_full_queue_shuts_nobody_out_who_has_less_than_a_share_of_it() {
+    let mut world = World::new(ROOMY, Config { max_queued: 4, ..Config::default() });
+    // Four will find a slot, four wait.
+    (1..=12).for_each(|id| world.arrive(of(1, sequence(id, 4, 20))));
+    (21..=23).for_each(|id| world.arrive(of(2, sequence(id, 4, 4))));
+    let full = RejectReason::QueueFull { limit: 4, rates: RateStatuses::default() };
+    for id in [9, 10, 11, 12, 23] {
+        assert_eq!(reason(&world, id), full);
+    }
+    let status = world.scheduler.status(Timestamp(world.now));
+    let totals = status.tenants.iter().map(|tenant| (tenant.totals.accepted, tenant.totals.refused));
+    assert_eq!(totals.collect::<Vec<_>>(), [(8, 4), (2, 1)]);
+    world.run();
+    (1..=8).chain(21..=22).for_each(|id| world.assert_complete(id));
+}
+
+#[test]
+fn a_request_of_several_sequences_is_counted_once_and_each_of_its_prompts() {
+    let limited = TenantPolicy {
+        max_running: Some(number(1)),
+        max_queued: Some(0),
+        requests_per_minute: Some(number(1)),
+        tokens_per_minute: Some(number(100)),
+        ..policy(1)
+    };
+    let mut world = world(&[limited]);
+    let part = |id, tokens, part| of(1, NewSequence { part, ..sequence(id, tokens, 4) });
+    world.arrive(part(1, 20, RequestPart::First));
+    world.arrive(part(2, 20, RequestPart::Choice));
+    world.arrive(part(3, 30, RequestPart::Prompt));
+    world.arrive(part(4, 30, RequestPart::Choice));
+    let rates = world.scheduler.status(Timestamp(world.now)).tenants[0].rates;
+    assert_eq!(
+        [rates.requests, rates.tokens].map(|rate| rate.map(|rate| rate.remaining)),
+        [Some(0), Some(50)]
+    );
+    world.arrive(part(5, 1, RequestPart::First));
+    assert!(matches!(reason(&world, 5), RejectReason::TenantQueueFull { .. }));
+    world.run();
+    (1..=4).for_each(|id| world.assert_complete(id));
+}
+
+#[test]
+fn who_holds_the_memory_gives_way_to_who_was_served_less() {
+    for (preemption, waits) in [(Preemption::ForShares, false), (Preemption::ForMemory, true)] {
+        let limits = EngineLimits { num_blocks: 16, ..LIMITS };
+        let mut world = World::new(limits, Config { preemption, ..Config::default() });
+        // Half of the slots are its share, with nearly all of the memory.
+        (1..=2).for_each(|id| world.arrive(of(1, sequence(id, 20, 12))));
+        (0..3).for_each(|_| world.step());
+        world.arrive(of(2, sequence(3, 36, 4)));
+        world.run();
+        (1..=3).for_each(|id| world.assert_complete(id));
+        let place = |wanted: &dyn Fn(&Effect) -> bool| world.effects.iter().position(wanted);
+        let starts = |effect: &Effect| matches!(effect, Effect::Started { sequence, .. } if sequence.0 == 3);
+        let ends = |effect: &Effect| matches!(effect, Effect::Finish { .. });
+        assert_eq!(place(&starts) > place(&ends), waits, "{preemption:?}");
+    }
 }

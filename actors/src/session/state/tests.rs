@@ -3,7 +3,7 @@ mod calls;
 use std::sync::Arc;
 
 use troupe_protocol::sampling::Ban;
-use troupe_protocol::{Fault, RateStatus, RateStatuses, RejectReason, SamplingParams, StepId};
+use troupe_protocol::{Fault, RateStatus, RateStatuses, RejectReason, RequestPart, SamplingParams, StepId};
 
 use super::*;
 use crate::session::Admission;
@@ -25,6 +25,7 @@ fn request(stop: &[&str]) -> SessionRequest {
         reading: None,
         guide: None,
         admission: Admission::default(),
+        part: RequestPart::First,
     }
 }
 
@@ -142,7 +143,7 @@ fn what_limits_leave_is_said_before_all_else() {
 #[test]
 fn every_ending_ends_once_and_for_good() {
     let fault = Fault::Step { step: StepId(1), message: "out of memory".to_owned() };
-    let full = RejectReason::QueueFull { limit: 8 };
+    let full = RejectReason::QueueFull { limit: 8, rates: RateStatuses::default() };
     for (event, ending) in [
         (finished(SequenceEnd::Length, 1), end(FinishReason::Length, 1)),
         (SequenceEvent::Rejected(full.clone()), Part::End(End::Rejected(full))),
