@@ -118,10 +118,11 @@ async fn reload_at(
     while hangup.recv().await.is_some() {
         match reload() {
             Ok(config) => {
-                let (policies, directory) = tenancy.read_again(&config);
-                // The scheduler first: requests of a new tenant find its limits in place.
-                scheduler.do_send(SchedulerCommand::Configure(policies));
-                tenancy.publish(directory);
+                if let Some((policies, directory)) = tenancy.read_again(&config) {
+                    // The scheduler first: requests of a new tenant find its limits in place.
+                    scheduler.do_send(SchedulerCommand::Configure(policies));
+                    tenancy.publish(directory);
+                }
             }
             Err(error) => tracing::error!("the configuration stays as it is: {error:#}"),
         }
