@@ -87,7 +87,9 @@ pub enum GpuError {
         limit: u32,
     },
     /// Memory that cannot hold what was asked for.
-    #[error("{wanted} bytes for KV blocks hold {blocks} blocks, but a sequence needs at least {least}")]
+    #[error(
+        "{wanted} bytes for KV blocks (engine.kv_cache_memory) hold {blocks} blocks, but a sequence needs at least {least}"
+    )]
     KvTooSmall {
         /// Bytes asked for.
         wanted: u64,
@@ -95,6 +97,18 @@ pub enum GpuError {
         blocks: u64,
         /// The least number of blocks.
         least: u64,
+    },
+    /// More memory for keys and values than there is.
+    #[error(
+        "engine.kv_cache_memory of {wanted} bytes is more than the {total} bytes of memory that the {owner} has"
+    )]
+    KvTooLarge {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes there are.
+        total: u64,
+        /// Whose memory it is.
+        owner: &'static str,
     },
     /// The block store.
     #[error(transparent)]

@@ -93,7 +93,7 @@ fn plans_that_contradict_the_engine_fail_and_cost_the_next_nothing() {
         (with(|plan| plan.rows[0].start = 12), "2 blocks do not hold 5 tokens from 12 on"),
         (with(|plan| plan.rows[0].start = u32::MAX), "blocks do not hold"),
         (with(|plan| plan.rows[0].blocks[0] = BlockId(u32::MAX)), "block-4294967295 is not below"),
-        (with(|plan| plan.rows[0].blocks.push(BlockId(512))), "block-512 is not below the 512 blocks"),
+        (with(|plan| plan.rows[0].blocks.push(BlockId(4096))), "block-4096 is not below the 4096 blocks"),
         (with(|plan| plan.rows[0].tokens = RowTokens::Prompt(vec![])), "without tokens"),
         (with(|plan| plan.rows[0].tokens = RowTokens::Prompt(vec![1, 64])), "token 64 is not below"),
         (with(|plan| plan.rows.clear()), "no rows"),
