@@ -105,17 +105,20 @@ fn is_same(known: &KeyDigest, digest: &[u8]) -> bool {
 }
 
 /// The key of a request: `Authorization: Bearer KEY`, else `x-api-key: KEY`. Another scheme is no key of ours, and an
-/// empty key is none.
+/// empty key is none: clients that are given none of one kind send its header nevertheless.
 fn key(headers: &HeaderMap) -> Option<&[u8]> {
+    let given = |key: &&[u8]| !key.is_empty();
+    let bearer = headers.get(AUTHORIZATION).map(|value| without_scheme(value.as_bytes()));
+    let api_key = || headers.get("x-api-key").map(|value| value.as_bytes().trim_ascii());
+    bearer.filter(given).or_else(|| api_key().filter(given))
+}
+
+fn without_scheme(value: &[u8]) -> &[u8] {
     const SCHEME: &[u8] = b"bearer";
-    let key = match headers.get(AUTHORIZATION).map(|value| value.as_bytes()) {
-        Some(value) if value.len() >= SCHEME.len() && value[..SCHEME.len()].eq_ignore_ascii_case(SCHEME) => {
-            value[SCHEME.len()..].trim_ascii()
-        }
-        Some(other) => other,
-        None => headers.get("x-api-key")?.as_bytes().trim_ascii(),
-    };
-    Some(key).filter(|key| !key.is_empty())
+    match value.get(..SCHEME.len()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(SCHEME) => value[SCHEME.len()..].trim_ascii(),
+        Some(_) | None => value,
+    }
 }
 
 /// The tenant that a request is served as. A handler that takes it refuses requests without a valid key before their
@@ -189,6 +192,11 @@ mod tests {
             (&[("x-api-key", "secret")], Some("secret")),
             (&[("x-api-key", "")], None),
             (&[("x-api-key", "other"), ("authorization", "Bearer secret")], Some("secret")),
+            (&[("x-api-key", "other"), ("authorization", "Basic secret")], Some("Basic secret")),
+            (&[("x-api-key", "secret"), ("authorization", "Bearer ")], Some("secret")),
+            (&[("x-api-key", "secret"), ("authorization", "Bearer")], Some("secret")),
+            (&[("x-api-key", "secret"), ("authorization", "")], Some("secret")),
+            (&[("x-api-key", " "), ("authorization", "Bearer ")], None),
             (&[], None),
         ] {
             let mut map = HeaderMap::new();
