@@ -103,7 +103,7 @@ pub enum Fault {
         max_model_len: u32,
     },
     /// The client's or the tenant's time was up before the end.
-    #[error("the request did not finish within its timeout of {} ms", timeout / 1000)]
+    #[error("the request did not finish within its timeout of {} s", *timeout as f64 / 1e6)]
     DeadlineExceeded {
         /// Microseconds from arrival.
         timeout: u64,

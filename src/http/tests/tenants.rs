@@ -265,7 +265,7 @@ async fn a_tenants_full_queue_is_429_and_a_deadline_504() {
         let reply = server.post("/v1/completions", &json!({"prompt": "a", "stream": stream})).await;
         let error = &reply.json()["error"];
         assert_eq!((reply.status, &error["code"]), (504, &json!("timeout")));
-        assert_eq!(error["message"], "the request did not finish within its timeout of 250 ms");
+        assert_eq!(error["message"], "the request did not finish within its timeout of 0.25 s");
     }
     server.stop().await;
 
