@@ -46,6 +46,7 @@ impl Config {
         let settings: Settings = layers.into_iter().flatten().map(|s| (s.option.key, s)).collect();
         let mut config = typed(&settings)?;
         config.tenants = from_file.tenants;
+        config.origins = settings.values().map(|set| (set.option.key, set.origin.clone())).collect();
         check::together(&config, &settings)?;
         Ok(config)
     }

@@ -164,6 +164,22 @@ fn mistyped_variables_are_reported_and_foreign_ones_are_not() {
 }
 
 #[test]
+fn each_option_knows_where_it_was_set() {
+    let variables = [("TROUPE_SERVER_HOST", "::1")];
+    let config = load("[cache]\nsize = \"1MiB\"", &variables, &[("server.port", "0")]).unwrap();
+    for (key, told) in [
+        ("cache.size", "troupe.toml, line 2"),
+        ("server.host", "variable TROUPE_SERVER_HOST"),
+        ("server.port", "flag --port"),
+        ("server.workers", "the default"),
+        ("log.level", "the default"),
+    ] {
+        let origin = config.origin(key).to_string();
+        assert!(origin.ends_with(told), "{key}: {origin}");
+    }
+}
+
+#[test]
 fn a_cache_that_nobody_shares_is_not_kept() {
     let off = [("cache.share", "off")];
     for (key, flag, text, value) in

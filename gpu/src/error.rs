@@ -124,6 +124,29 @@ pub enum GpuError {
     Mlx(#[from] mlx_sys::Error),
 }
 
+impl GpuError {
+    /// The option of the server's configuration that is to be changed, if it is not the model that is to blame.
+    pub fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::KvDtype { .. } => Some("engine.kv_cache_dtype"),
+            Self::NoGpu { .. } => Some("engine.device"),
+            Self::Threads { .. } => Some("cpu.threads"),
+            Self::ActivationsUnused { .. } => Some("cpu.activations"),
+            Self::ContextTooLong { .. } => Some("engine.max_model_len"),
+            Self::KvTooSmall { .. } | Self::KvTooLarge { .. } => Some("engine.kv_cache_memory"),
+            Self::Store(error) => error.option(),
+            Self::Files(_)
+            | Self::Config(_)
+            | Self::UnknownArchitecture { .. }
+            | Self::Shape { .. }
+            | Self::Type { .. }
+            | Self::NotFinite
+            | Self::Step(_)
+            | Self::Mlx(_) => None,
+        }
+    }
+}
+
 /// A key of `config.json` that is missing or unusable.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
