@@ -101,6 +101,7 @@ fn read(config: &Config, ids: &mut Ids) -> (Vec<TenantPolicy>, Directory) {
         let known = Arc::new(Tenant {
             id,
             timeout: tenant.timeout_seconds.map(|seconds| u64::from(seconds) * MICROS_PER_S),
+            max_priority: priority(tenant.max_priority),
             models: tenant.models.clone(),
         });
         keys.extend(tenant.api_keys_sha256.iter().map(|&key| (key, Arc::clone(&known))));
@@ -140,11 +141,15 @@ fn policy(id: TenantId, tenant: &TenantConfig) -> TenantPolicy {
         max_queued: tenant.max_queued,
         requests_per_minute: at_least_one(tenant.requests_per_minute),
         tokens_per_minute: at_least_one(tenant.tokens_per_minute),
-        max_priority: match tenant.max_priority {
-            PriorityName::Interactive => Priority::Interactive,
-            PriorityName::Normal => Priority::Normal,
-            PriorityName::Batch => Priority::Batch,
-        },
+        max_priority: priority(tenant.max_priority),
+    }
+}
+
+fn priority(name: PriorityName) -> Priority {
+    match name {
+        PriorityName::Interactive => Priority::Interactive,
+        PriorityName::Normal => Priority::Normal,
+        PriorityName::Batch => Priority::Batch,
     }
 }
 
@@ -210,10 +215,13 @@ mod tests {
         let names: Vec<String> = directory.borrow_and_update().names.values().cloned().collect();
         assert_eq!(names, ["anonymous", "bob", "zoe", "ann"], "those who are gone still have their names");
 
-        let policies =
-            replace(&mut tenancy, "[[tenants]]\nname = \"anonymous\"\nweight = 7\ntimeout_seconds = 2");
-        assert_eq!((ids(&policies), policies[0].weight.get()), (vec![0], 7));
-        assert_eq!(directory.borrow_and_update().anonymous.as_ref().unwrap().timeout, Some(2_000_000));
+        let anonymous =
+            "[[tenants]]\nname = \"anonymous\"\nweight = 7\ntimeout_seconds = 2\nmax_priority = \"batch\"\n";
+        let policies = replace(&mut tenancy, &(anonymous.to_owned() + &tenant("zoe", 'a', "")));
+        assert_eq!((ids(&policies), policies[0].weight.get()), (vec![0, 2], 7));
+        let known = directory.borrow_and_update().anonymous.clone().unwrap();
+        assert_eq!((known.timeout, known.max_priority), (Some(2_000_000), Priority::Batch));
+        assert_eq!(policies[0].max_priority, Priority::Batch);
         let policies = replace(&mut tenancy, &tenant("zoe", 'a', ""));
         assert_eq!(policies[0], TenantPolicy::unlimited(TenantId::ANONYMOUS), "old limits do not linger");
     }

@@ -31,6 +31,15 @@ impl ServiceTier {
         }
     }
 
+    /// The tier of a request whose tenant may have no more than `max_priority`.
+    pub(super) fn within(self, max_priority: Priority) -> Self {
+        match self.priority().min(max_priority) {
+            Priority::Batch => Self::Flex,
+            Priority::Normal => Self::Default,
+            Priority::Interactive => Self::Priority,
+        }
+    }
+
     fn priority(self) -> Priority {
         match self {
             Self::Default => Priority::Normal,
@@ -126,6 +135,15 @@ mod tests {
             let (admission, found) = read(&mut Fields::of(body, "body").unwrap()).unwrap();
             assert_eq!((admission.priority, found.unwrap().as_str()), (priority, named));
             assert!(of(json!({"service_tier": tier, "priority": priority.as_str()})).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_tier_is_bounded_as_priorities_are() {
+        for max in Priority::ALL {
+            for tier in [ServiceTier::Flex, ServiceTier::Default, ServiceTier::Priority] {
+                assert_eq!(tier.within(max).priority(), tier.priority().min(max), "{tier:?} within {max:?}");
+            }
         }
     }
 

@@ -12,11 +12,11 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use actix_web::{FromRequest, HttpRequest, web};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use troupe_actors::session::Admission;
 use troupe_config::KeyDigest;
-use troupe_protocol::TenantId;
+use troupe_protocol::{Priority, TenantId};
 
 use super::error::ApiError;
+use super::params::Generation;
 use super::state::AppState;
 
 /// What the HTTP surface needs to know of a tenant. Its share and limits are the scheduler's affair.
@@ -26,6 +26,8 @@ pub struct Tenant {
     pub id: TenantId,
     /// Microseconds for a request that does not say its own.
     pub timeout: Option<u64>,
+    /// The most urgent that its requests are served as. The scheduler sees to that; answers say so.
+    pub max_priority: Priority,
     /// Names of models that it may ask for; empty for all.
     pub models: Vec<String>,
 }
@@ -33,7 +35,7 @@ pub struct Tenant {
 impl Tenant {
     /// One that may do everything.
     pub fn unlimited(id: TenantId) -> Self {
-        Self { id, timeout: None, models: Vec::new() }
+        Self { id, timeout: None, max_priority: Priority::Interactive, models: Vec::new() }
     }
 
     /// Whether it may ask for a model by this name.
@@ -42,9 +44,11 @@ impl Tenant {
     }
 
     /// Makes a request this tenant's.
-    pub(super) fn sign(&self, admission: &mut Admission) {
+    pub(super) fn sign(&self, generation: &mut Generation) {
+        let Generation { admission, service_tier, .. } = generation;
         admission.tenant = self.id;
         admission.timeout = admission.timeout.or(self.timeout);
+        *service_tier = service_tier.map(|tier| tier.within(self.max_priority));
     }
 }
 
