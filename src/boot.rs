@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix::prelude::*;
 use anyhow::{Context as _, Result, anyhow};
@@ -27,10 +27,12 @@ use troupe_config::{
 use troupe_gpu::Executor;
 use troupe_model_files::{GenerationDefaults, ModelFiles};
 use troupe_protocol::{
-    Activations, CpuOptions, DeviceChoice, EngineInfo, KvCacheDtype, LoadRequest, StoreRequest, WeightDtype,
+    Activations, CpuOptions, DeviceChoice, EngineInfo, Fault, KvCacheDtype, LoadRequest, StoreRequest,
+    WeightDtype,
 };
 
 use crate::http::{self, AppState, HttpOptions, Served};
+use crate::stop_signals::StopSignals;
 use crate::tenancy::Tenancy;
 use crate::{cache_key, logging, progress};
 
@@ -118,10 +120,11 @@ async fn reload_at(
     while hangup.recv().await.is_some() {
         match reload() {
             Ok(config) => {
-                let (policies, directory) = tenancy.read_again(&config);
-                // The scheduler first: requests of a new tenant find its limits in place.
-                scheduler.do_send(SchedulerCommand::Configure(policies));
-                tenancy.publish(directory);
+                if let Some((policies, directory)) = tenancy.read_again(&config) {
+                    // The scheduler first: requests of a new tenant find its limits in place.
+                    scheduler.do_send(SchedulerCommand::Configure(policies));
+                    tenancy.publish(directory);
+                }
             }
             Err(error) => tracing::error!("the configuration stays as it is: {error:#}"),
         }
@@ -195,7 +198,7 @@ impl Company {
     ) -> Result<(EngineInfo, Served)> {
         let reader = config.clone();
         let text = tokio::task::spawn_blocking(move || Text::load(&reader)).await??;
-        let info = self.wait_for_engine(progress).await?;
+        let info = self.wait_for_engine(config, progress).await?;
         let card = Arc::new(ModelCard {
             id: config.model_id(),
             aliases: config.model.aliases.clone(),
@@ -212,13 +215,17 @@ impl Company {
         Ok((info, Served { card, pool }))
     }
 
-    async fn wait_for_engine(&self, mut progress: impl FnMut(u32, u32)) -> Result<EngineInfo> {
+    async fn wait_for_engine(
+        &self,
+        config: &Config,
+        mut progress: impl FnMut(u32, u32),
+    ) -> Result<EngineInfo> {
         let mut engine = self.engine.clone();
         loop {
             match &*engine.borrow_and_update() {
                 EngineState::Loading { done, total } => progress(*done, *total),
                 EngineState::Ready(info) => return Ok(info.clone()),
-                EngineState::Failed(fault) => return Err(anyhow!(fault.clone())),
+                EngineState::Failed(fault) => return Err(failure(fault, config)),
             }
             engine.changed().await.context("the supervisor is gone")?;
         }
@@ -239,7 +246,7 @@ impl Company {
         let mut engine = self.engine.clone();
         let failed = |state: &EngineState| matches!(state, EngineState::Failed(_));
         match &*engine.wait_for(failed).await.context("the supervisor is gone")? {
-            EngineState::Failed(fault) => Err(anyhow!(fault.clone())),
+            EngineState::Failed(fault) => Err(failure(fault, config)),
             _ => Ok(()),
         }
     }
@@ -257,6 +264,14 @@ impl Company {
     /// Stops the executor of a company that serves nobody else.
     pub(crate) async fn stop(&self) {
         let _ = self.supervisor.send(Shutdown { grace: Duration::ZERO }).await;
+    }
+}
+
+/// Why the engine failed. An option that is to blame is told with its place, as errors of the configuration are.
+fn failure(fault: &Fault, config: &Config) -> anyhow::Error {
+    match fault {
+        Fault::Load { message, option: Some(option) } => anyhow!("{}: {message}", config.origin(option)),
+        other => anyhow!(other.clone()),
     }
 }
 
@@ -360,35 +375,4 @@ fn announce(info: &EngineInfo, card: &ModelCard, address: SocketAddr) {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
-}
-
-/// Signals that follow the first within this time are its echoes.
-const SAME_SIGNAL: Duration = Duration::from_secs(1);
-
-/// SIGTERM and SIGINT.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// Waits for a signal after the first. One that comes right behind it is the same: `timeout` and other wrappers
-    /// signal their child and its group.
-    async fn received_again(&mut self) {
-        let first = Instant::now();
-        while first.elapsed() < SAME_SIGNAL {
-            self.received().await;
-        }
-    }
-
-    async fn received(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

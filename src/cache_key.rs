@@ -1,7 +1,7 @@
 //! The key that names of cached blocks are mixed with: drawn anew for each process, or kept beside the blocks that
 //! outlive it.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -39,13 +39,24 @@ fn read_or_make(dir: &Path, path: &Path) -> io::Result<u128> {
         Err(error) => return Err(error),
     }
     let key = draw();
-    // Whole under its name, or not there: half a key is guessed more easily.
-    let making = dir.join(format!("{NAME}.{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&making)?;
-    file.write_all(&key.to_le_bytes())?;
-    file.sync_all()?;
-    fs::rename(&making, path)?;
+    make(path, |mut file| {
+        file.write_all(&key.to_le_bytes())?;
+        file.sync_all()
+    })?;
     Ok(key)
+}
+
+/// Makes a file that is whole under its name, or not there: half a key is guessed more easily. What cannot be written
+/// whole leaves nothing behind.
+fn make(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    let making = path.with_file_name(format!("{NAME}.{}", std::process::id()));
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&making)?;
+    let made = write(file).and_then(|()| fs::rename(&making, path));
+    if made.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(&making);
+    }
+    made
 }
 
 #[cfg(test)]
@@ -71,6 +82,21 @@ mod tests {
         }
         fs::remove_file(dir.join(NAME)).unwrap();
         assert_ne!(kept_in(&dir).unwrap(), key);
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_written_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        let error = make(&path, |mut file| {
+            file.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fs::create_dir(&path).unwrap();
+        assert!(make(&path, |_| Ok(())).is_err(), "a folder has its name");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

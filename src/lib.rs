@@ -17,4 +17,6 @@ mod logging;
 mod progress;
 pub mod sampler_options;
 #[cfg(feature = "engine")]
+mod stop_signals;
+#[cfg(feature = "engine")]
 mod tenancy;

@@ -57,13 +57,24 @@ impl Tenancy {
     }
 
     /// The tenants and keys of a newer `config`; the log says what else changed in it.
-    pub(crate) fn read_again(&mut self, config: &Config) -> (Vec<TenantPolicy>, Directory) {
+    ///
+    /// `None`, and a warning, if it holds no keys while the server asks for them: an emptied or half-written file would
+    /// open the server to everybody.
+    pub(crate) fn read_again(&mut self, config: &Config) -> Option<(Vec<TenantPolicy>, Directory)> {
+        let is_keyed = !self.directory.borrow().keys.is_empty();
+        if is_keyed && config.tenants.iter().all(|tenant| tenant.api_keys_sha256.is_empty()) {
+            tracing::warn!(
+                "the configuration holds no API keys, which would open the server to everybody: the tenants and keys \
+                 stay as they were; only a restart opens the server"
+            );
+            return None;
+        }
         let mut differences = self.started.differences(config);
         differences.retain(|key| !CHANGEABLE.contains(key));
         if !differences.is_empty() {
             tracing::warn!("these options changed and need a restart: {}", differences.join(", "));
         }
-        read(config, &mut self.ids)
+        Some(read(config, &mut self.ids))
     }
 
     /// From now on, these are whom the server serves.
@@ -90,6 +101,7 @@ fn read(config: &Config, ids: &mut Ids) -> (Vec<TenantPolicy>, Directory) {
         let known = Arc::new(Tenant {
             id,
             timeout: tenant.timeout_seconds.map(|seconds| u64::from(seconds) * MICROS_PER_S),
+            max_priority: priority(tenant.max_priority),
             models: tenant.models.clone(),
         });
         keys.extend(tenant.api_keys_sha256.iter().map(|&key| (key, Arc::clone(&known))));
@@ -129,11 +141,15 @@ fn policy(id: TenantId, tenant: &TenantConfig) -> TenantPolicy {
         max_queued: tenant.max_queued,
         requests_per_minute: at_least_one(tenant.requests_per_minute),
         tokens_per_minute: at_least_one(tenant.tokens_per_minute),
-        max_priority: match tenant.max_priority {
-            PriorityName::Interactive => Priority::Interactive,
-            PriorityName::Normal => Priority::Normal,
-            PriorityName::Batch => Priority::Batch,
-        },
+        max_priority: priority(tenant.max_priority),
+    }
+}
+
+fn priority(name: PriorityName) -> Priority {
+    match name {
+        PriorityName::Interactive => Priority::Interactive,
+        PriorityName::Normal => Priority::Normal,
+        PriorityName::Batch => Priority::Batch,
     }
 }
 
@@ -159,7 +175,7 @@ mod tests {
     }
 
     fn replace(tenancy: &mut Tenancy, file: &str) -> Vec<TenantPolicy> {
-        let (policies, directory) = tenancy.read_again(&config(file));
+        let (policies, directory) = tenancy.read_again(&config(file)).unwrap();
         tenancy.publish(directory);
         policies
     }
@@ -199,11 +215,40 @@ mod tests {
         let names: Vec<String> = directory.borrow_and_update().names.values().cloned().collect();
         assert_eq!(names, ["anonymous", "bob", "zoe", "ann"], "those who are gone still have their names");
 
-        let policies =
-            replace(&mut tenancy, "[[tenants]]\nname = \"anonymous\"\nweight = 7\ntimeout_seconds = 2");
-        assert_eq!((ids(&policies), policies[0].weight.get()), (vec![0], 7));
-        assert_eq!(directory.borrow_and_update().anonymous.as_ref().unwrap().timeout, Some(2_000_000));
-        let policies = replace(&mut tenancy, "");
-        assert_eq!(policies, [TenantPolicy::unlimited(TenantId::ANONYMOUS)], "old limits do not linger");
+        let anonymous =
+            "[[tenants]]\nname = \"anonymous\"\nweight = 7\ntimeout_seconds = 2\nmax_priority = \"batch\"\n";
+        let policies = replace(&mut tenancy, &(anonymous.to_owned() + &tenant("zoe", 'a', "")));
+        assert_eq!((ids(&policies), policies[0].weight.get()), (vec![0, 2], 7));
+        let known = directory.borrow_and_update().anonymous.clone().unwrap();
+        assert_eq!((known.timeout, known.max_priority), (Some(2_000_000), Priority::Batch));
+        assert_eq!(policies[0].max_priority, Priority::Batch);
+        let policies = replace(&mut tenancy, &tenant("zoe", 'a', ""));
+        assert_eq!(policies[0], TenantPolicy::unlimited(TenantId::ANONYMOUS), "old limits do not linger");
+    }
+
+    #[test]
+    fn a_reload_that_would_open_the_server_changes_nothing() {
+        let anonymous = "[[tenants]]\nname = \"anonymous\"\n";
+        // What is there, what comes, and whether that is taken.
+        for (before, after, taken) in [
+            (String::new(), anonymous.to_owned(), true),
+            (anonymous.to_owned(), String::new(), true),
+            (String::new(), tenant("ann", 'a', ""), true),
+            (tenant("ann", 'a', ""), tenant("bob", 'b', ""), true),
+            (tenant("ann", 'a', ""), tenant("ann", 'a', "") + anonymous, true),
+            (tenant("ann", 'a', ""), String::new(), false),
+            (tenant("ann", 'a', ""), anonymous.to_owned(), false),
+            (tenant("ann", 'a', "") + anonymous, anonymous.to_owned(), false),
+        ] {
+            let (mut tenancy, _) = Tenancy::new(&config(&before));
+            assert_eq!(tenancy.read_again(&config(&after)).is_some(), taken, "{before}\nthen\n{after}");
+        }
+        let (mut tenancy, _) = Tenancy::new(&config(""));
+        replace(&mut tenancy, &tenant("ann", 'a', ""));
+        assert!(
+            tenancy.read_again(&config("")).is_none(),
+            "keys of a reload are kept like those of the start"
+        );
+        assert_eq!(tenancy.subscribe().borrow().keys.len(), 1);
     }
 }

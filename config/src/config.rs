@@ -1,12 +1,13 @@
 //! The typed result. Fields are the keys of the table; a test holds the two together.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     CacheShare, ConfigError, CpuActivations, CpuAffinity, Device, KeyDigest, KvCacheDtype, LogFormat,
-    LogLevel, OPTIONS, OptionSpec, TenantConfig, Weights,
+    LogLevel, OPTIONS, OptionSpec, Origin, TenantConfig, Weights,
 };
 
 /// A whole, checked configuration.
@@ -36,6 +37,9 @@ pub struct Config {
     /// Who is served, by name. They are no options: only a file can hold them.
     #[serde(skip)]
     pub tenants: Vec<TenantConfig>,
+    /// Where options were set.
+    #[serde(skip)]
+    pub(crate) origins: BTreeMap<&'static str, Origin>,
 }
 
 /// What is served.
@@ -199,6 +203,11 @@ impl Config {
                 variable: option.map_or_else(String::new, OptionSpec::variable),
             }
         })
+    }
+
+    /// Where the option of this key was set.
+    pub fn origin(&self, key: &str) -> &Origin {
+        self.origins.get(key).unwrap_or(&Origin::Default)
     }
 
     /// Keys of the options that differ from `other`'s, in the order of the table. Tenants are no options.

@@ -11,10 +11,22 @@ use thiserror::Error;
 #[serde(try_from = "String", into = "String")]
 pub struct KeyDigest(pub [u8; 32]);
 
-/// A text that is no digest. It is not repeated: it may be a key.
+/// A text that is the digest of no key. It is not repeated: it may be a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("is not 64 hexadecimal digits (`printf %s KEY | sha256sum` prints them)")]
-pub struct DigestError;
+pub enum DigestError {
+    /// Not a digest at all.
+    #[error("is not 64 hexadecimal digits (`printf %s KEY | sha256sum` prints them)")]
+    NoDigest,
+    /// What `printf %s "$KEY" | sha256sum` prints if the variable is not set.
+    #[error("is the SHA-256 of an empty key, which no request can have")]
+    EmptyKey,
+}
+
+/// The SHA-256 of nothing.
+const OF_NOTHING: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
+    0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
 
 impl FromStr for KeyDigest {
     type Err = DigestError;
@@ -22,13 +34,13 @@ impl FromStr for KeyDigest {
     fn from_str(text: &str) -> Result<Self, DigestError> {
         let mut digest = [0; 32];
         if text.len() != 2 * digest.len() {
-            return Err(DigestError);
+            return Err(DigestError::NoDigest);
         }
         for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let digit = |at: usize| char::from(pair[at]).to_digit(16).ok_or(DigestError);
+            let digit = |at: usize| char::from(pair[at]).to_digit(16).ok_or(DigestError::NoDigest);
             *byte = (digit(0)? << 4 | digit(1)?) as u8;
         }
-        Ok(Self(digest))
+        if digest == OF_NOTHING { Err(DigestError::EmptyKey) } else { Ok(Self(digest)) }
     }
 }
 

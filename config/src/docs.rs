@@ -77,7 +77,8 @@ above is that of `secret`; macOS has `shasum -a 256`). A client sends its key as
 
 SIGHUP makes the server read its configuration again. Tenants and `admin.key_sha256` change at once, and running answers
 go on; any other option that changed is named in the log, and needs a restart. A configuration that cannot be read changes
-nothing.
+nothing. Nor does one without API keys if the server asks for keys, since an emptied or half-written file would open it to
+everybody: a warning says so, and only a restart opens the server.
 ";
 
 /// `docs/configuration.md`.

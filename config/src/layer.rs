@@ -46,21 +46,24 @@ impl Config {
         let settings: Settings = layers.into_iter().flatten().map(|s| (s.option.key, s)).collect();
         let mut config = typed(&settings)?;
         config.tenants = from_file.tenants;
+        config.origins = settings.values().map(|set| (set.option.key, set.origin.clone())).collect();
         check::together(&config, &settings)?;
         Ok(config)
     }
 }
 
-/// Variables that look like ours and name no option, each with the one that looks most like it. They
+/// Variables under our prefix that are no options and have a reader: the file's name, the key of `troupe bench`, and
+/// what the scripts and tests of the repository look at.
+const OTHER_VARIABLES: [&str; 4] = ["TROUPE_CONFIG", "TROUPE_API_KEY", "TROUPE_WHEELS", "TROUPE_SANITIZE"];
+
+/// Variables that look like ours and that nobody reads, each with the option's that looks most like it. They
 /// deserve a warning, not an error: an orchestrator may set variables under our prefix.
 pub fn unknown_variables(variables: &[(String, String)]) -> Vec<(String, Option<String>)> {
     let known: Vec<String> = OPTIONS.iter().map(OptionSpec::variable).collect();
-    let sections: Vec<String> =
-        SECTIONS.iter().map(|s| format!("{VARIABLE_PREFIX}{}_", s.name.to_uppercase())).collect();
-    variables
-        .iter()
-        .map(|(name, _)| name)
-        .filter(|name| sections.iter().any(|s| name.starts_with(s.as_str())) && !known.contains(name))
+    let is_read = |name: &String| known.contains(name) || OTHER_VARIABLES.contains(&name.as_str());
+    let names = variables.iter().map(|(name, _)| name);
+    names
+        .filter(|name| name.starts_with(VARIABLE_PREFIX) && !is_read(name))
         .map(|name| (name.clone(), nearest(name, known.iter().map(String::as_str)).map(str::to_owned)))
         .collect()
 }

@@ -93,8 +93,8 @@ pub const OPTIONS: &[OptionSpec] = &[
         "Tokens of one KV block"),
     option("engine.kv_cache_dtype", "kv-cache-dtype", Choice(&["auto", "f32", "f16", "bf16", "int8"]), Value("auto"),
         "Type of the KV cache; auto is f16 on the CPU (f32 with f32 weights), on a GPU the type that is computed in"),
-    option("engine.kv_cache_memory", "kv-cache-memory", Size { min: 1 << 20, max: i64::MAX as u64 }, Unset("chosen from the memory that is free", "512MiB"),
-        "Memory for the KV cache, such as 512MiB or 4.1GB"),
+    option("engine.kv_cache_memory", "kv-cache-memory", Size { min: 1 << 20, max: i64::MAX as u64 }, Unset("a quarter of the host's free memory, on a GPU what the weights leave of 85 % of its memory; at most every sequence at its longest", "512MiB"),
+        "Memory for the KV cache, such as 512MiB or 4.1GB; what running sequences do not need of it serves the prefix cache"),
 
     option("cpu.threads", "cpu-threads", Integer { min: 1, max: 256 }, Unset("one for each core that the process may use, and 16 at most", "4"),
         "Threads that compute together"),

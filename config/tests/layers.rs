@@ -148,10 +148,35 @@ fn a_missing_file_is_named() {
 
 #[test]
 fn mistyped_variables_are_reported_and_foreign_ones_are_not() {
-    let variables = ["TROUPE_SERVER_PROT", "TROUPE_CONFIG", "PATH", "TROUPE_SERVER_HOST"]
-        .map(|name| (name.to_owned(), "x".to_owned()));
-    let expected = ("TROUPE_SERVER_PROT".to_owned(), Some("TROUPE_SERVER_PORT".to_owned()));
-    assert_eq!(unknown_variables(&variables), [expected]);
+    let unknown = |names: &[&str]| {
+        let set: Vec<_> = names.iter().map(|&name| (name.to_owned(), "x".to_owned())).collect();
+        unknown_variables(&set)
+    };
+    let mistyped =
+        ["TROUPE_SERVER_PROT", "TROUPE_SEVER_PORT", "TROUPE_TENANTS_NAME", "TROUPE_FOO", "TROUPE_"];
+    let near = [Some("TROUPE_SERVER_PORT"), Some("TROUPE_SERVER_PORT"), None, None, None];
+    let expected =
+        mistyped.iter().zip(near).map(|(name, near)| ((*name).to_owned(), near.map(str::to_owned)));
+    assert_eq!(unknown(&mistyped), expected.collect::<Vec<_>>());
+    let read = ["TROUPE_SERVER_HOST", "TROUPE_CONFIG", "TROUPE_API_KEY", "TROUPE_WHEELS", "TROUPE_SANITIZE"];
+    assert_eq!(unknown(&read), []);
+    assert_eq!(unknown(&["PATH", "TROUPES_PORT", "MY_TROUPE_FOO", "troupe_foo"]), []);
+}
+
+#[test]
+fn each_option_knows_where_it_was_set() {
+    let variables = [("TROUPE_SERVER_HOST", "::1")];
+    let config = load("[cache]\nsize = \"1MiB\"", &variables, &[("server.port", "0")]).unwrap();
+    for (key, told) in [
+        ("cache.size", "troupe.toml, line 2"),
+        ("server.host", "variable TROUPE_SERVER_HOST"),
+        ("server.port", "flag --port"),
+        ("server.workers", "the default"),
+        ("log.level", "the default"),
+    ] {
+        let origin = config.origin(key).to_string();
+        assert!(origin.ends_with(told), "{key}: {origin}");
+    }
 }
 
 #[test]

@@ -9,6 +9,9 @@ fn load(file: &str) -> Result<Config, ConfigError> {
     Config::load(Sources { file: Some(path), ..Sources::default() })
 }
 
+/// What `printf %s "" | sha256sum` prints.
+const OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
 /// The message, with the folder of the file cut off.
 fn refusal(file: &str) -> String {
     let message = load(file).map(|config| config.tenants).unwrap_err().to_string();
@@ -72,6 +75,7 @@ fn a_wrong_value_is_told_with_tenant_key_and_line() {
 
 #[test]
 fn mistakes_name_tenant_key_and_line() {
+    let empty_key = "is the SHA-256 of an empty key, which no request can have";
     let no_digest = "is not 64 hexadecimal digits (`printf %s KEY | sha256sum` prints them)";
     let table = [
         (
@@ -89,6 +93,14 @@ fn mistakes_name_tenant_key_and_line() {
         (
             tenant("ann", 'g', ""),
             format!("tenant `ann`: api_keys_sha256 (troupe.toml, line 3): item 1 {no_digest}"),
+        ),
+        (
+            format!("[[tenants]]\nname = \"ann\"\napi_keys_sha256 = [\"{}\", \"{OF_NOTHING}\"]\n", digest('a')),
+            format!("tenant `ann`: api_keys_sha256 (troupe.toml, line 3): item 2 {empty_key}"),
+        ),
+        (
+            format!("[admin]\nkey_sha256 = \"{}\"", OF_NOTHING.to_uppercase()),
+            format!("admin.key_sha256 (troupe.toml, line 2): {empty_key}"),
         ),
         (
             tenant("ann", 'a', "weight = 1\nweight = 2"),

@@ -4,7 +4,7 @@ use mlx_sys::{Device, Dtype, memory};
 use troupe_protocol::{EngineLimits, LoadRequest, StepDefaults};
 
 use crate::error::{GpuError, Result};
-use crate::host;
+use crate::host::{self, Memory};
 use crate::kv::{CacheKind, KvBody, KvShape};
 use crate::layers::{context_limit, length_classes};
 use crate::models::ConfigReader;
@@ -30,7 +30,27 @@ pub struct Place {
     pub body: KvBody,
 }
 
+/// Refuses a given KV size that the device can never have. Needs nothing of a model, so that it is refused before
+/// minutes of loading.
+///
+/// # Errors
+/// More bytes than the GPU, or for the CPU the machine, has in all.
+pub fn check_kv_size(request: &LoadRequest, device: Device) -> Result<()> {
+    let Some(wanted) = request.kv_cache_bytes else { return Ok(()) };
+    let (owner, total) = match device {
+        Device::Cpu => ("machine", host::memory().map(|memory| memory.total)),
+        Device::Gpu => ("GPU", device.memory_bytes()?),
+    };
+    match total {
+        Some(total) if wanted > total => Err(GpuError::KvTooLarge { wanted, total, owner }),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Bounds of the engine and shape of its KV memory. Weights are loaded already, and count as used.
+///
+/// A given KV size is taken as it is: what sequences leave of it, cached prefixes use. Without one, there are blocks for
+/// every sequence at its longest, if they fit.
 ///
 /// # Errors
 /// Unusable configuration, or a KV size that does not hold a single block.
@@ -49,22 +69,29 @@ pub fn plan(
     let (max_num_seqs, max_num_batched_tokens) = step_bounds(request, place.device);
     let block_size = request.block_size;
     let per_token: u64 = kinds.iter().map(|kind| kind.bytes_per_token(place.dtype)).sum();
-    // More than every sequence at its longest is never used; slots are numbered by i32.
     let per_sequence = u64::from(wanted_len.div_ceil(block_size));
-    let most =
-        per_sequence.saturating_mul(u64::from(max_num_seqs)).min(u64::from(i32::MAX as u32 / block_size));
-    let bytes = match request.kv_cache_bytes {
-        Some(bytes) => bytes,
-        None => free_bytes(place.device)?,
+    let (bytes, most) = match request.kv_cache_bytes {
+        Some(bytes) => (bytes, u64::MAX),
+        None => (free_bytes(place.device)?, per_sequence.saturating_mul(u64::from(max_num_seqs))),
     };
+    // Slots are numbered by i32.
+    let most = most.min(u64::from(i32::MAX as u32 / block_size));
     let num_blocks = (bytes / (per_token * u64::from(block_size))).min(most);
     // A length that was asked for is a promise; otherwise what fits is what is announced.
     let least = if request.max_model_len.is_some() { per_sequence } else { 1 };
     if num_blocks < least {
         return Err(GpuError::KvTooSmall { wanted: bytes, blocks: num_blocks, least });
     }
+    let max_model_len = wanted_len.min(num_blocks as u32 * block_size);
+    if max_model_len < wanted_len {
+        tracing::warn!(
+            "{bytes} bytes for KV blocks (engine.kv_cache_memory) hold {max_model_len} tokens: max_model_len is that, not \
+             the model's own {wanted_len}"
+        );
+    }
+    warn_beyond_free(request, place.device);
     let limits = EngineLimits {
-        max_model_len: wanted_len.min(num_blocks as u32 * block_size),
+        max_model_len,
         max_num_seqs,
         max_num_batched_tokens,
         block_size,
@@ -76,6 +103,18 @@ pub fn plan(
     let (dtype, body) = (place.dtype, place.body);
     let shape = KvShape { num_blocks: num_blocks as usize, block_size: block_size as usize, dtype, body };
     Ok((limits, shape))
+}
+
+/// Blocks fill up one by one: that the host has no memory for them shows only hours later.
+fn warn_beyond_free(request: &LoadRequest, device: Device) {
+    if let (Some(wanted), Device::Cpu, Some(Memory { available, .. })) =
+        (request.kv_cache_bytes, device, host::memory())
+        && wanted > available
+    {
+        tracing::warn!(
+            "engine.kv_cache_memory of {wanted} bytes is more than the {available} bytes of memory that are free"
+        );
+    }
 }
 
 /// Sequences and tokens of a step. A step always has room for a token of every sequence.

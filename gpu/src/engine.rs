@@ -80,6 +80,7 @@ impl Engine {
     /// Files that cannot be used, a device that is not there, or memory that does not suffice.
     pub fn load(request: &LoadRequest, progress: &mut dyn FnMut(u32, u32)) -> Result<Self> {
         let device = choose_device(request.device)?;
+        budget::check_kv_size(request, device)?;
         if device == Device::Cpu {
             set_up_threads(request.cpu)?;
         }

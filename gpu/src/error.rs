@@ -87,7 +87,9 @@ pub enum GpuError {
         limit: u32,
     },
     /// Memory that cannot hold what was asked for.
-    #[error("{wanted} bytes for KV blocks hold {blocks} blocks, but a sequence needs at least {least}")]
+    #[error(
+        "{wanted} bytes for KV blocks (engine.kv_cache_memory) hold {blocks} blocks, but a sequence needs at least {least}"
+    )]
     KvTooSmall {
         /// Bytes asked for.
         wanted: u64,
@@ -95,6 +97,18 @@ pub enum GpuError {
         blocks: u64,
         /// The least number of blocks.
         least: u64,
+    },
+    /// More memory for keys and values than there is.
+    #[error(
+        "engine.kv_cache_memory of {wanted} bytes is more than the {total} bytes of memory that the {owner} has"
+    )]
+    KvTooLarge {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes there are.
+        total: u64,
+        /// Whose memory it is.
+        owner: &'static str,
     },
     /// The block store.
     #[error(transparent)]
@@ -108,6 +122,29 @@ pub enum GpuError {
     /// MLX refused or failed.
     #[error("mlx: {0}")]
     Mlx(#[from] mlx_sys::Error),
+}
+
+impl GpuError {
+    /// The option of the server's configuration that is to be changed, if it is not the model that is to blame.
+    pub fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::KvDtype { .. } => Some("engine.kv_cache_dtype"),
+            Self::NoGpu { .. } => Some("engine.device"),
+            Self::Threads { .. } => Some("cpu.threads"),
+            Self::ActivationsUnused { .. } => Some("cpu.activations"),
+            Self::ContextTooLong { .. } => Some("engine.max_model_len"),
+            Self::KvTooSmall { .. } | Self::KvTooLarge { .. } => Some("engine.kv_cache_memory"),
+            Self::Store(error) => error.option(),
+            Self::Files(_)
+            | Self::Config(_)
+            | Self::UnknownArchitecture { .. }
+            | Self::Shape { .. }
+            | Self::Type { .. }
+            | Self::NotFinite
+            | Self::Step(_)
+            | Self::Mlx(_) => None,
+        }
+    }
 }
 
 /// A key of `config.json` that is missing or unusable.

@@ -150,7 +150,10 @@ impl Worker {
                 (self.sink)(GpuEvent::Ready(engine.info().clone()));
                 self.engine = Some(engine);
             }
-            Err(error) => (self.sink)(GpuEvent::Fault(Fault::Load { message: error.to_string() })),
+            Err(error) => {
+                let (message, option) = (error.to_string(), error.option());
+                (self.sink)(GpuEvent::Fault(Fault::Load { message, option }));
+            }
         }
     }
 

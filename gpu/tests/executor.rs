@@ -4,12 +4,12 @@ mod support;
 
 use crossbeam_channel::{Sender, unbounded};
 use support::running::{PATIENCE, Running, first, next, tiny};
-use support::{BLOCK_SIZE, default_model};
+use support::{BLOCK_SIZE, default_model, request};
 use tempfile::TempDir;
 use troupe_gpu::Executor;
 use troupe_protocol::{
-    BlockId, Fault, GpuCommand, GpuEvent, History, RowOutput, RowTokens, SequenceId, SlotId, StepId,
-    StepOutcome, StepPlan, TokenId, TokenMask,
+    BlockId, Fault, GpuCommand, GpuEvent, History, LoadRequest, RowOutput, RowTokens, SequenceId, SlotId,
+    StepId, StepOutcome, StepPlan, StoreRequest, TokenId, TokenMask,
 };
 
 fn broken() -> TempDir {
@@ -25,8 +25,9 @@ fn a_model_that_cannot_be_loaded_does_not_keep_the_next_from_it() {
         let folder = broken();
         running.load(&folder);
         match running.event() {
-            GpuEvent::Fault(Fault::Load { message }) => {
-                assert!(message.contains("model.safetensors"), "{message}")
+            GpuEvent::Fault(Fault::Load { message, option }) => {
+                assert!(message.contains("model.safetensors"), "{message}");
+                assert_eq!(option, None, "the files are to blame");
             }
             event => panic!("{event:?}"),
         }
@@ -50,6 +51,50 @@ fn a_model_that_cannot_be_loaded_does_not_keep_the_next_from_it() {
     assert!(matches!(running.event(), GpuEvent::Fault(Fault::Load { .. })));
     running.submit(first(1));
     assert!(running.failure(1).contains("no model is loaded"));
+}
+
+#[test]
+fn an_option_that_keeps_a_model_from_being_loaded_is_named() {
+    let running = Running::start();
+    let folder = tiny();
+    let load = |request| {
+        running.send(GpuCommand::Load(request));
+        match running.event() {
+            GpuEvent::Fault(fault @ Fault::Load { option, .. }) => {
+                (option.expect("an option is to blame"), fault.to_string())
+            }
+            event => panic!("{event:?}"),
+        }
+    };
+    let usual = || request(folder.path());
+    let store = |dir: &str, bytes| Some(StoreRequest { dir: Some(dir.to_owned()), bytes });
+    let dir = folder.path().join("cache");
+    for (request, expected, begin) in [
+        (
+            LoadRequest { kv_cache_bytes: Some(100), ..usual() },
+            "engine.kv_cache_memory",
+            "100 bytes for KV blocks",
+        ),
+        (
+            LoadRequest { max_model_len: Some(1 << 20), ..usual() },
+            "engine.max_model_len",
+            "max_model_len of 1048576",
+        ),
+        (
+            LoadRequest { store: store(dir.to_str().unwrap(), 1), ..usual() },
+            "cache.size",
+            "cache.size of 1 bytes",
+        ),
+        (
+            LoadRequest { store: store("/proc/self/cache", 1 << 20), ..usual() },
+            "cache.dir",
+            "cache.dir: cannot use",
+        ),
+    ] {
+        let (option, message) = load(request);
+        assert_eq!(option, expected);
+        assert!(message.starts_with(begin), "{message}");
+    }
 }
 
 #[test]
@@ -93,7 +138,7 @@ fn plans_that_contradict_the_engine_fail_and_cost_the_next_nothing() {
         (with(|plan| plan.rows[0].start = 12), "2 blocks do not hold 5 tokens from 12 on"),
         (with(|plan| plan.rows[0].start = u32::MAX), "blocks do not hold"),
         (with(|plan| plan.rows[0].blocks[0] = BlockId(u32::MAX)), "block-4294967295 is not below"),
-        (with(|plan| plan.rows[0].blocks.push(BlockId(512))), "block-512 is not below the 512 blocks"),
+        (with(|plan| plan.rows[0].blocks.push(BlockId(4096))), "block-4096 is not below the 4096 blocks"),
         (with(|plan| plan.rows[0].tokens = RowTokens::Prompt(vec![])), "without tokens"),
         (with(|plan| plan.rows[0].tokens = RowTokens::Prompt(vec![1, 64])), "token 64 is not below"),
         (with(|plan| plan.rows.clear()), "no rows"),

@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::io::{self, Write};
+use std::sync::mpsc;
+
 use serde_json::{Value, json};
 use support::checkpoint::{Checkpoint, Tensor};
 use support::request;
@@ -11,6 +14,28 @@ use troupe_protocol::{Activations, CpuOptions, DeviceChoice, KvCacheDtype, LoadR
 
 fn load(request: &LoadRequest) -> Result<Engine, String> {
     Engine::load(request, &mut |_, _| {}).map_err(|error| error.to_string())
+}
+
+/// Log lines of `run`.
+fn logged<T>(run: impl FnOnce() -> T) -> String {
+    let (sender, lines) = mpsc::channel::<Vec<u8>>();
+    let writer = move || Sink(sender.clone());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+    tracing::subscriber::with_default(subscriber, run);
+    String::from_utf8(lines.try_iter().flatten().collect()).unwrap()
+}
+
+struct Sink(mpsc::Sender<Vec<u8>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[track_caller]
@@ -148,6 +173,9 @@ fn a_device_or_memory_that_is_not_there_is_refused() {
     let folder = Checkpoint::tiny(&json!({})).write();
     let small = LoadRequest { kv_cache_bytes: Some(100), ..request(folder.path()) };
     assert!(load(&small).err().unwrap().contains("100 bytes"));
+    let large = LoadRequest { kv_cache_bytes: Some(1 << 60), ..request(folder.path()) };
+    let begin = format!("engine.kv_cache_memory of {} bytes is more than the ", 1_u64 << 60);
+    assert!(load(&large).err().unwrap().starts_with(&begin));
 
     let on_gpu = LoadRequest { device: DeviceChoice::Gpu, ..request(folder.path()) };
     let found = load(&on_gpu);
@@ -160,7 +188,9 @@ fn kv_memory_bounds_the_length_that_is_announced() {
     let folder = Checkpoint::tiny(&json!({})).write();
     // Two layers of keys and values of two heads of 16 in f32, in blocks of 8.
     let block = 2 * 2 * 2 * 16 * 4 * 8;
-    for (blocks, asked, len) in [(5, None, 40), (100, None, 256), (100, Some(50), 50), (7, Some(50), 50)] {
+    for (blocks, asked, len) in
+        [(5, None, 40), (100, None, 256), (1_000, None, 256), (100, Some(50), 50), (7, Some(50), 50)]
+    {
         let engine = load(&LoadRequest {
             kv_cache_bytes: Some(blocks * block + block - 1),
             max_model_len: asked,
@@ -169,11 +199,45 @@ fn kv_memory_bounds_the_length_that_is_announced() {
         .unwrap();
         let limits = engine.limits();
         assert_eq!((limits.max_model_len, limits.vocab_size), (len, 64), "{blocks} blocks, {asked:?}");
-        assert_eq!(u64::from(limits.num_blocks) * block, engine.info().kv_bytes);
+        assert_eq!(
+            u64::from(limits.num_blocks),
+            blocks,
+            "a size is taken as it is: the prefix cache uses the rest"
+        );
+        assert_eq!(blocks * block, engine.info().kv_bytes);
     }
     let short =
         LoadRequest { kv_cache_bytes: Some(6 * block), max_model_len: Some(50), ..request(folder.path()) };
     assert!(load(&short).err().unwrap().contains("6 blocks, but a sequence needs at least 7"));
+}
+
+#[test]
+fn without_a_size_there_is_kv_memory_for_every_sequence_at_its_longest() {
+    let folder = Checkpoint::tiny(&json!({})).write();
+    let load_request = LoadRequest {
+        kv_cache_bytes: None,
+        max_num_seqs: Some(3),
+        max_model_len: Some(50),
+        ..request(folder.path())
+    };
+    assert_eq!(load(&load_request).unwrap().limits().num_blocks, 3 * 7);
+}
+
+#[test]
+fn a_length_that_memory_bounds_is_warned_of() {
+    let folder = Checkpoint::tiny(&json!({})).write();
+    let block = 2 * 2 * 2 * 16 * 4 * 8;
+    for (blocks, asked, warned) in [(5, None, true), (32, None, false), (7, Some(50), false)] {
+        let request = LoadRequest {
+            kv_cache_bytes: Some(blocks * block),
+            max_model_len: asked,
+            ..request(folder.path())
+        };
+        let lines = logged(|| load(&request).unwrap());
+        let warning =
+            "engine.kv_cache_memory) hold 40 tokens: max_model_len is that, not the model's own 256";
+        assert_eq!(lines.contains(warning), warned, "{blocks} blocks, {asked:?}: {lines}");
+    }
 }
 
 #[test]

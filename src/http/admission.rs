@@ -31,6 +31,15 @@ impl ServiceTier {
         }
     }
 
+    /// The tier of a request whose tenant may have no more than `max_priority`.
+    pub(super) fn within(self, max_priority: Priority) -> Self {
+        match self.priority().min(max_priority) {
+            Priority::Batch => Self::Flex,
+            Priority::Normal => Self::Default,
+            Priority::Interactive => Self::Priority,
+        }
+    }
+
     fn priority(self) -> Priority {
         match self {
             Self::Default => Priority::Normal,
@@ -89,7 +98,8 @@ fn timeout(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
     let Some(value) = fields.take("timeout") else { return Ok(None) };
     let seconds = value.as_f64().ok_or_else(|| wrong_type("timeout", "a number of seconds", &value))?;
     if seconds > 0.0 && seconds <= MAX_TIMEOUT_S {
-        Ok(Some((seconds * 1e6).ceil() as u64))
+        // Not rounded up: what is not exact in binary would become a microsecond more than was asked for.
+        Ok(Some((seconds * 1e6).round().max(1.0) as u64))
     } else {
         let reason = format!("{value} is not above 0 and at most {MAX_TIMEOUT_S} seconds");
         Err(ApiError::invalid("timeout", reason))
@@ -105,6 +115,7 @@ fn salt_of(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use troupe_protocol::Fault;
 
     use super::*;
 
@@ -128,15 +139,31 @@ mod tests {
     }
 
     #[test]
+    fn a_tier_is_bounded_as_priorities_are() {
+        for max in Priority::ALL {
+            for tier in [ServiceTier::Flex, ServiceTier::Default, ServiceTier::Priority] {
+                assert_eq!(tier.within(max).priority(), tier.priority().min(max), "{tier:?} within {max:?}");
+            }
+        }
+    }
+
+    #[test]
     fn fields_are_read_and_absent_ones_have_defaults() {
         assert_eq!(of(json!({})), Ok(Admission::default()));
         for priority in Priority::ALL {
             assert_eq!(of(json!({"priority": priority.as_str()})).unwrap().priority, priority);
         }
-        for (timeout, micros) in
-            [(json!(1), 1_000_000), (json!(0.25), 250_000), (json!(1e-9), 1), (json!(86_400), 86_400_000_000)]
-        {
+        for (timeout, micros, told) in [
+            (json!(1), 1_000_000, "1"),
+            (json!(0.25), 250_000, "0.25"),
+            (json!(2.007), 2_007_000, "2.007"),
+            (json!(0.0001), 100, "0.0001"),
+            (json!(1e-9), 1, "0.000001"),
+            (json!(86_400), 86_400_000_000, "86400"),
+        ] {
             assert_eq!(of(json!({"timeout": timeout})).unwrap().timeout, Some(micros));
+            let late = Fault::DeadlineExceeded { timeout: micros }.to_string();
+            assert_eq!(late, format!("the request did not finish within its timeout of {told} s"));
         }
         let salt = |text: &str| of(json!({"cache_salt": text})).unwrap().cache_salt;
         assert_eq!(salt("a"), salt("a"));

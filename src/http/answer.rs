@@ -99,7 +99,7 @@ pub(super) struct Envelope {
     pub(super) model: String,
     /// Chunks say that their usage is null, as OpenAI's do if the usage is asked for.
     pub(super) usage_is_null: bool,
-    /// The class of service, if the request named one.
+    /// The class of service, if the request named one: that one, or the lower one that its tenant may have.
     pub(super) service_tier: Option<ServiceTier>,
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn handle(
     let served = state.served()?;
     let ChatRequest { conversation, toolbox, reasoning, mut generation } =
         chat_request::read(fields, &served.card, &tenant, entropy())?;
-    tenant.sign(&mut generation.admission);
+    tenant.sign(&mut generation);
     let continued = conversation.continued();
     let prompt = encode_conversation(served, conversation).await?;
     generation.reading = reading(&served.card, toolbox, reasoning.budget, &prompt, continued.as_deref())?;

@@ -26,7 +26,7 @@ pub(super) async fn handle(
     let request = completions_request::read(fields, &served.card, &tenant, entropy())?;
     let echo = if request.echo { echoes(served, &request.prompts).await? } else { Vec::new() };
     let CompletionRequest { prompts, add, suffix, mut generation, best_of, .. } = request;
-    tenant.sign(&mut generation.admission);
+    tenant.sign(&mut generation);
     let prompts = match suffix {
         None => encode(served, prompts, add).await?,
         Some(suffix) => encode_around(served, prompts, suffix, add).await?,

@@ -52,7 +52,7 @@ pub(super) struct Generation {
     pub(super) delivery: Delivery,
     /// How it wants to be scheduled. Whose it is, the request does not say.
     pub(super) admission: Admission,
-    /// The class of service that it named, which the answer repeats.
+    /// The class of service that it named, or the lower one that its tenant may have. The answer says which.
     pub(super) service_tier: Option<ServiceTier>,
 }
 

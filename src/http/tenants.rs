@@ -12,11 +12,11 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use actix_web::{FromRequest, HttpRequest, web};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use troupe_actors::session::Admission;
 use troupe_config::KeyDigest;
-use troupe_protocol::TenantId;
+use troupe_protocol::{Priority, TenantId};
 
 use super::error::ApiError;
+use super::params::Generation;
 use super::state::AppState;
 
 /// What the HTTP surface needs to know of a tenant. Its share and limits are the scheduler's affair.
@@ -26,6 +26,8 @@ pub struct Tenant {
     pub id: TenantId,
     /// Microseconds for a request that does not say its own.
     pub timeout: Option<u64>,
+    /// The most urgent that its requests are served as. The scheduler sees to that; answers say so.
+    pub max_priority: Priority,
     /// Names of models that it may ask for; empty for all.
     pub models: Vec<String>,
 }
@@ -33,7 +35,7 @@ pub struct Tenant {
 impl Tenant {
     /// One that may do everything.
     pub fn unlimited(id: TenantId) -> Self {
-        Self { id, timeout: None, models: Vec::new() }
+        Self { id, timeout: None, max_priority: Priority::Interactive, models: Vec::new() }
     }
 
     /// Whether it may ask for a model by this name.
@@ -42,9 +44,11 @@ impl Tenant {
     }
 
     /// Makes a request this tenant's.
-    pub(super) fn sign(&self, admission: &mut Admission) {
+    pub(super) fn sign(&self, generation: &mut Generation) {
+        let Generation { admission, service_tier, .. } = generation;
         admission.tenant = self.id;
         admission.timeout = admission.timeout.or(self.timeout);
+        *service_tier = service_tier.map(|tier| tier.within(self.max_priority));
     }
 }
 
@@ -105,17 +109,20 @@ fn is_same(known: &KeyDigest, digest: &[u8]) -> bool {
 }
 
 /// The key of a request: `Authorization: Bearer KEY`, else `x-api-key: KEY`. Another scheme is no key of ours, and an
-/// empty key is none.
+/// empty key is none: clients that are given none of one kind send its header nevertheless.
 fn key(headers: &HeaderMap) -> Option<&[u8]> {
+    let given = |key: &&[u8]| !key.is_empty();
+    let bearer = headers.get(AUTHORIZATION).map(|value| without_scheme(value.as_bytes()));
+    let api_key = || headers.get("x-api-key").map(|value| value.as_bytes().trim_ascii());
+    bearer.filter(given).or_else(|| api_key().filter(given))
+}
+
+fn without_scheme(value: &[u8]) -> &[u8] {
     const SCHEME: &[u8] = b"bearer";
-    let key = match headers.get(AUTHORIZATION).map(|value| value.as_bytes()) {
-        Some(value) if value.len() >= SCHEME.len() && value[..SCHEME.len()].eq_ignore_ascii_case(SCHEME) => {
-            value[SCHEME.len()..].trim_ascii()
-        }
-        Some(other) => other,
-        None => headers.get("x-api-key")?.as_bytes().trim_ascii(),
-    };
-    Some(key).filter(|key| !key.is_empty())
+    match value.get(..SCHEME.len()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(SCHEME) => value[SCHEME.len()..].trim_ascii(),
+        Some(_) | None => value,
+    }
 }
 
 /// The tenant that a request is served as. A handler that takes it refuses requests without a valid key before their
@@ -189,6 +196,11 @@ mod tests {
             (&[("x-api-key", "secret")], Some("secret")),
             (&[("x-api-key", "")], None),
             (&[("x-api-key", "other"), ("authorization", "Bearer secret")], Some("secret")),
+            (&[("x-api-key", "other"), ("authorization", "Basic secret")], Some("Basic secret")),
+            (&[("x-api-key", "secret"), ("authorization", "Bearer ")], Some("secret")),
+            (&[("x-api-key", "secret"), ("authorization", "Bearer")], Some("secret")),
+            (&[("x-api-key", "secret"), ("authorization", "")], Some("secret")),
+            (&[("x-api-key", " "), ("authorization", "Bearer ")], None),
             (&[], None),
         ] {
             let mut map = HeaderMap::new();

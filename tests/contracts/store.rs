@@ -110,10 +110,14 @@ fn what_cannot_be_is_refused_by_name() {
     fs::write(&file, "").unwrap();
     let model = model();
     for (flags, code, names) in [
-        (&["--cache-dir", path, "--cache-size", "4000TiB"][..], 1, ["cache.size", "free"]),
+        (
+            &["--cache-dir", path, "--cache-size", "4000TiB"][..],
+            1,
+            ["error: flag --cache-size: cache.size of ", "free"],
+        ),
         (&["--cache-dir", file.to_str().unwrap()], 1, ["cache.dir", "file"]),
         (&["--cache-dir", path, "--cache-share", "off"], 2, ["cache.share", "cache.dir"]),
-        (&["--cache-size", "4000TiB"], 1, ["cache.size", "memory"]),
+        (&["--cache-size", "4000TiB"], 1, ["error: flag --cache-size: cache.size of ", "memory"]),
     ] {
         let all = [&["--model", model.to_str().unwrap(), "--port", "0"][..], flags].concat();
         assert_fails(&all, code, &names);

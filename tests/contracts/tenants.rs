@@ -166,6 +166,19 @@ fn a_hangup_changes_limits_while_a_stream_goes_on() {
 }
 
 #[test]
+fn a_hangup_does_not_open_a_server_that_asks_for_keys() {
+    let file = File::new("");
+    let server = file.serve();
+    fs::write(&file.path, "").unwrap();
+    server.hang_up();
+    let line = server.until_logged("the configuration holds no API keys");
+    assert!(line.contains("WARN") && line.contains("only a restart opens the server"), "{line}");
+    let request = chat(CAPITAL, 2);
+    assert_eq!(server.client.post(CHAT, &request).status, 401);
+    ask(&server, "ann-key", &request).answer();
+}
+
+#[test]
 fn an_operator_sees_tenants_blocks_and_each_sequence_on_a_line() {
     const PATH: &str = "/admin/scheduler";
     let server = File::new("max_running = 1").serve();

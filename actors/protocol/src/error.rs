@@ -77,11 +77,13 @@ pub enum RejectReason {
 /// An operation that failed through no fault of the client.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// A model could not be loaded.
-    #[error("cannot load the model: {message}")]
+    /// A model could not be loaded, or not with these options.
+    #[error("{}{message}", if option.is_some() { "" } else { "cannot load the model: " })]
     Load {
-        /// The cause, naming the file or tensor.
+        /// The cause, naming the file, tensor or option.
         message: String,
+        /// The option that is to be changed, as a configuration names it; `None` if the model's files are to blame.
+        option: Option<&'static str>,
     },
     /// A step did not complete.
     #[error("the engine failed in {step}: {message}")]
@@ -113,7 +115,7 @@ pub enum Fault {
         max_model_len: u32,
     },
     /// The client's or the tenant's time was up before the end.
-    #[error("the request did not finish within its timeout of {} ms", timeout / 1000)]
+    #[error("the request did not finish within its timeout of {} s", *timeout as f64 / 1e6)]
     DeadlineExceeded {
         /// Microseconds from arrival.
         timeout: u64,

@@ -99,3 +99,19 @@ pub enum StoreError {
         bytes: usize,
     },
 }
+
+impl StoreError {
+    /// The option that is to be changed, for the errors of opening.
+    pub fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::TooSmall { .. } | Self::Memory { .. } | Self::Disk { .. } => Some("cache.size"),
+            Self::Unusable { .. } | Self::Locked { .. } => Some("cache.dir"),
+            Self::NoPlace { .. }
+            | Self::BlockLength { .. }
+            | Self::NotThere { .. }
+            | Self::Changed { .. }
+            | Self::Io { .. }
+            | Self::OutOfMemory { .. } => None,
+        }
+    }
+}

@@ -55,18 +55,31 @@ impl FileStore {
         bytes: u64,
         block_bytes: usize,
     ) -> Result<(Self, Vec<StoredBlock>)> {
+        Self::open_on(dir, fingerprint, bytes, block_bytes, free)
+    }
+
+    /// [`Self::open`] on a disk with so many bytes that are `free`.
+    pub(super) fn open_on(
+        dir: &Path,
+        fingerprint: &Fingerprint,
+        bytes: u64,
+        block_bytes: usize,
+        free: impl FnOnce(&File) -> io::Result<u64>,
+    ) -> Result<(Self, Vec<StoredBlock>)> {
         let path = dir.join(format!("{:.*}.blocks", NAME_DIGITS, fingerprint.model()));
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(unusable(dir))?;
         let file = locked(&path)?;
-        let available = available(&file).map_err(unusable(&path))?;
-        if bytes > available {
-            return Err(StoreError::Disk { wanted: bytes, available, path });
-        }
         let mut header =
             Header { num_places: 0, block_bytes: block_bytes as u64, fingerprint: *fingerprint.whole() };
         let room = bytes.saturating_sub(HEADER_BYTES as u64);
         header.num_places = num_places(room, block_bytes, header.stride())
             .map_err(|_| StoreError::TooSmall { wanted: bytes, block_bytes })?;
+        // The file ends with its last whole place, and a full disk has room for what it gave already.
+        let available = free(&file).and_then(|free| Ok(free.saturating_add(taken(&file)?)));
+        let available = available.map_err(unusable(&path))?;
+        if header.file_bytes() > available {
+            return Err(StoreError::Disk { wanted: bytes, available, path });
+        }
 
         let mut store = Self { file, path, header, sequence: 0 };
         let found = match store.load() {
@@ -179,9 +192,14 @@ impl FileStore {
     fn resize(&self, bytes: u64) -> Result<()> {
         let len = self.header.file_bytes();
         self.file.set_len(len).map_err(unusable(&self.path))?;
+        let taken = taken(&self.file).map_err(unusable(&self.path))?;
+        if taken >= len {
+            // Some file systems want room for the whole file again, although it has all of its space.
+            return Ok(());
+        }
         match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), 0, len)) {
             Err(Errno::NOSPC | Errno::DQUOT) => {
-                let available = available(&self.file).map_err(unusable(&self.path))?;
+                let available = free(&self.file).map_err(unusable(&self.path))?.saturating_add(taken);
                 Err(StoreError::Disk { wanted: bytes, available, path: self.path.clone() })
             }
             // Where the file system reserves nothing, a full disk is found by the write.
@@ -225,11 +243,15 @@ fn locked(path: &Path) -> Result<File> {
     }
 }
 
-/// Bytes that the file may take: what the disk has free for us, and what the file has taken.
-fn available(file: &File) -> io::Result<u64> {
+/// Bytes of the file's disk that nothing has taken.
+fn free(file: &File) -> io::Result<u64> {
     let disk = fstatvfs(file)?;
-    let taken = file.metadata()?.blocks() * DISK_BLOCK_BYTES;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize).saturating_add(taken))
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Bytes of its disk that the file has taken, whatever its length.
+fn taken(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.blocks() * DISK_BLOCK_BYTES)
 }
 
 fn unusable(path: &Path) -> impl FnOnce(io::Error) -> StoreError {

@@ -263,6 +263,23 @@ fn sizes_that_cannot_be_are_refused_by_name() {
 }
 
 #[test]
+fn a_full_disk_has_room_for_the_file_that_is_there() {
+    let folder = Folder::filled();
+    let Medium::File { dir, fingerprint } = folder.medium() else { panic!("a file") };
+    let open = |bytes| FileStore::open_on(&dir, &fingerprint, bytes, BLOCK_BYTES, |_| Ok(0));
+    for (bytes, stored) in [(BYTES, 3), (offset(4), 3), (offset(2), 2)] {
+        assert_eq!(open(bytes).unwrap().1.len(), stored, "{bytes}");
+    }
+    let wanted = offset(1_000);
+    let error = open(wanted).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cache.size of {wanted} bytes is more than the ")), "{error}");
+    assert_eq!(folder.open().1.len(), 2, "what is there stays");
+    std::fs::remove_file(folder.path()).unwrap();
+    let error = open(BYTES).unwrap_err().to_string();
+    assert!(error.contains("is more than the 0 bytes that are free for "), "{error}");
+}
+
+#[test]
 fn the_file_takes_its_space_at_once() {
     use std::os::unix::fs::MetadataExt;
     let folder = Folder::new();

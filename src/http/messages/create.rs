@@ -35,7 +35,7 @@ async fn answer(
     let Asked { tenant, served, chat: asked } =
         Asked::read(request, payload, state, caller, request::message).await?;
     let ChatRequest { conversation, toolbox, reasoning, mut generation } = asked;
-    tenant.sign(&mut generation.admission);
+    tenant.sign(&mut generation);
     let continued = conversation.continued();
     let prompt = encode_conversation(served, conversation).await?;
     generation.reading =

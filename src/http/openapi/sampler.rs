@@ -94,7 +94,7 @@ pub(super) struct Labels {
     safety_identifier: Option<String>,
     /// For caches of many machines. It changes nothing.
     prompt_cache_key: Option<String>,
-    /// How urgent it is; the answer repeats it.
+    /// How urgent it is; the answer names the one that was used.
     #[schema(schema_with = service_tier)]
     service_tier: Option<String>,
 }

@@ -55,7 +55,7 @@ pub(super) async fn prepare(
     let chat = std::mem::take(&mut request.chat);
     let ChatRequest { conversation, toolbox, reasoning, mut generation } =
         read_chat(chat, messages, &served.card, tenant)?;
-    tenant.sign(&mut generation.admission);
+    tenant.sign(&mut generation);
     let tokens = match request.truncation {
         Truncation::Disabled => encode_conversation(served, conversation).await,
         Truncation::Auto => encode_what_fits(served, conversation, &generation).await,

@@ -21,9 +21,14 @@ fn digest(key: &str) -> KeyDigest {
     KeyDigest(Sha256::digest(key).into())
 }
 
-/// Tenant 1 with the key `one`, a time limit and one model; tenant 2 with the key `two`.
+/// Tenant 1 with the key `one`, limits of time and priority, and one model; tenant 2 with the key `two`.
 fn directory() -> Directory {
-    let one = Tenant { id: TenantId(1), timeout: Some(5_000_000), models: vec!["alias".to_owned()] };
+    let one = Tenant {
+        id: TenantId(1),
+        timeout: Some(5_000_000),
+        max_priority: Priority::Normal,
+        models: vec!["alias".to_owned()],
+    };
     let two = Tenant::unlimited(TenantId(2));
     Directory {
         keys: vec![(digest("one"), Arc::new(one)), (digest("two"), Arc::new(two))],
@@ -100,6 +105,35 @@ async fn a_request_is_its_tenants_with_what_it_asked_for() {
         let sequence = server.admitted().await;
         assert_eq!((sequence.tenant, sequence.timeout), (TenantId(1), Some(expected)));
         assert_eq!((sequence.priority, sequence.cache_salt), (Priority::Normal, 0));
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn an_answer_names_the_tier_that_its_tenant_may_have() {
+    let server = TestServer::serving(|sequence| says(sequence, "x"), directory());
+    let chat = json!({"messages": [{"role": "user", "content": "hi"}]});
+    for (path, body) in [
+        ("/v1/completions", json!({"prompt": "a"})),
+        ("/v1/chat/completions", chat),
+        ("/v1/responses", json!({"input": "hi"})),
+    ] {
+        for (key, tier, answered) in [
+            ("one", "priority", "default"),
+            ("one", "auto", "default"),
+            ("one", "flex", "flex"),
+            ("two", "priority", "priority"),
+        ] {
+            let mut body = body.clone();
+            (body["model"], body["service_tier"]) = (json!("alias"), json!(tier));
+            let headers = format!("x-api-key: {key}\r\n");
+            let reply = server.ask(with_headers("POST", path, &headers, &body.to_string())).await;
+            assert_eq!(
+                (reply.status, &reply.json()["service_tier"]),
+                (200, &json!(answered)),
+                "{path} {key}"
+            );
+        }
     }
     server.stop().await;
 }
@@ -265,7 +299,7 @@ async fn a_tenants_full_queue_is_429_and_a_deadline_504() {
         let reply = server.post("/v1/completions", &json!({"prompt": "a", "stream": stream})).await;
         let error = &reply.json()["error"];
         assert_eq!((reply.status, &error["code"]), (504, &json!("timeout")));
-        assert_eq!(error["message"], "the request did not finish within its timeout of 250 ms");
+        assert_eq!(error["message"], "the request did not finish within its timeout of 0.25 s");
     }
     server.stop().await;
 
