@@ -1,10 +1,15 @@
 //! What a real scheduler cannot be asked to do to a response.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use troupe_actors::testing::{says, token};
 use troupe_protocol::{Fault, RejectReason, SequenceEvent, StepId};
 
-use super::client::TestServer;
+use super::client::{Reply, TestServer, head, post};
 use super::tools::TWO_CALLS;
 
 const PATH: &str = "/v1/responses";
@@ -17,6 +22,52 @@ async fn a_rejection_keeps_its_status() {
         assert_eq!((reply.status, &reply.json()["error"]["code"]), (429, &json!("queue_full")));
         assert!(reply.header("retry-after").is_some());
     }
+    server.stop().await;
+}
+
+/// Asks for a stream, and reads of it what tells the id of its response.
+async fn begin(server: &TestServer) -> (TcpStream, String) {
+    let request = json!({"input": "hi", "stream": true});
+    let mut stream = server.send(&post(PATH, request.to_string().as_bytes())).await;
+    let mut read = String::new();
+    loop {
+        let mut bytes = [0; 256];
+        let length = stream.read(&mut bytes).await.unwrap();
+        assert!(length > 0, "no id in {read}");
+        read += std::str::from_utf8(&bytes[..length]).unwrap();
+        if let Some((id, _)) = read.split_once("\"id\":\"resp_").and_then(|(_, rest)| rest.split_once('"')) {
+            return (stream, format!("resp_{id}"));
+        }
+    }
+}
+
+async fn ask(server: &TestServer, method: &str, path: &str) -> Reply {
+    let reply = server.ask(head(method, path, "content-length: 0\r\n"));
+    timeout(Duration::from_secs(30), reply).await.expect("an answer")
+}
+
+#[actix_web::test]
+async fn a_response_whose_client_has_stopped_reading_is_cancelled() {
+    const STALL: Duration = Duration::from_millis(300);
+    let mut server = TestServer::start(|_| vec![token(b'x'.into()); 200_000]);
+    let (mut stream, id) = begin(&server).await;
+    // Until sockets and buffers are full.
+    while timeout(STALL, server.seen.recv()).await.is_ok() {}
+    let path = format!("{PATH}/{id}");
+    let reply = ask(&server, "POST", &format!("{path}/cancel")).await;
+    let cancelled = reply.json();
+    assert_eq!((reply.status, &cancelled["status"]), (200, &json!("cancelled")), "{}", cancelled["error"]);
+    server.cancelled().await;
+    assert_eq!(server.get(&path).await.json(), cancelled);
+    // Whoever reads on in the end gets all of it.
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.unwrap();
+    let rest = String::from_utf8(rest).unwrap();
+    let told = rest.matches("event: response.output_text.delta").count();
+    let text = cancelled["output"][0]["content"][0]["text"].as_str().unwrap();
+    assert!((1..200_000).contains(&text.len()) && told.abs_diff(text.len()) < 4, "{told} of {}", text.len());
+    assert!(rest.contains("event: response.incomplete"));
+    server.idle().await;
     server.stop().await;
 }
 
