@@ -72,6 +72,30 @@ async fn a_response_whose_client_has_stopped_reading_is_cancelled() {
 }
 
 #[actix_web::test]
+async fn a_response_in_progress_is_one_for_every_endpoint() {
+    let server = TestServer::start(|_| vec![token(b'x'.into()); 5]);
+    let (_stream, id) = begin(&server).await;
+    let path = format!("{PATH}/{id}");
+    assert_eq!(server.get(&path).await.json()["status"], "in_progress");
+    let items = server.get(&format!("{path}/input_items")).await.json();
+    assert_eq!(items["data"][0]["content"], json!([{"type": "input_text", "text": "hi"}]), "{items}");
+    let next = json!({"input": "and?", "previous_response_id": id});
+    for (reply, param) in [
+        (ask(&server, "DELETE", &path).await, "response_id"),
+        (server.post(PATH, &next).await, "previous_response_id"),
+        (server.post(&format!("{PATH}/input_tokens"), &next).await, "previous_response_id"),
+    ] {
+        let error = reply.json()["error"].take();
+        assert_eq!((reply.status, &error["param"]), (400, &json!(param)), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("the response is still in progress"), "{error}");
+    }
+    assert_eq!(ask(&server, "POST", &format!("{path}/cancel")).await.json()["status"], "cancelled");
+    assert_eq!(ask(&server, "DELETE", &path).await.json()["deleted"], true);
+    assert_eq!(server.get(&path).await.status, 404);
+    server.stop().await;
+}
+
+#[actix_web::test]
 async fn a_fault_in_a_stream_is_told_and_kept() {
     let server = TestServer::start(|_| {
         let fault = Fault::Step { step: StepId(7), message: "out of memory".to_owned() };
