@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use troupe_actors::testing::{says, token};
 use troupe_protocol::{Fault, RejectReason, SequenceEvent, StepId};
 
-use super::client::{Reply, TestServer, head, post};
+use super::client::{Reply, Script, TestServer, head, post};
 use super::tools::TWO_CALLS;
 
 const PATH: &str = "/v1/responses";
@@ -93,6 +93,30 @@ async fn a_response_in_progress_is_one_for_every_endpoint() {
     assert_eq!(ask(&server, "DELETE", &path).await.json()["deleted"], true);
     assert_eq!(server.get(&path).await.status, 404);
     server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_failed_response_has_a_code_of_openais_list() {
+    let late: Script =
+        |_| vec![token(b'a'.into()), SequenceEvent::Failed(Fault::DeadlineExceeded { timeout: 250_000 })];
+    let ending: Script = |_| vec![token(b'a'.into()), SequenceEvent::Failed(Fault::Shutdown)];
+    let unguided: Script = |_| {
+        let fault = Fault::Guide { message: "it is too large".to_owned() };
+        vec![token(b'a'.into()), SequenceEvent::Failed(fault)]
+    };
+    for (script, code, said) in [
+        (late, "server_error", "250"),
+        (ending, "server_error", ""),
+        (unguided, "invalid_prompt", "'text.format'"),
+    ] {
+        let server = TestServer::start(script);
+        let reply = server.post(PATH, &json!({"input": "hi", "stream": true})).await;
+        let (_, data) = reply.body.rsplit_once("event: response.failed\ndata: ").expect(&reply.body);
+        let error = serde_json::from_str::<Value>(data.trim()).unwrap()["response"]["error"].take();
+        assert_eq!(error["code"], code);
+        assert!(error["message"].as_str().unwrap().contains(said), "{error}");
+        server.stop().await;
+    }
 }
 
 #[actix_web::test]
