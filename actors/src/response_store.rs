@@ -4,9 +4,11 @@
 //! survives a restart, and knows which ones are being made, so that they can be looked at and cancelled. A tenant never
 //! meets another's: every message names one, and what is not its own does not exist for it.
 //!
-//! What it holds is bounded in bytes and age. At the bound the oldest response of the tenant that holds most goes.
+//! What it holds is bounded in bytes and age. At the bound the oldest response of the tenant that holds most goes; what
+//! is larger than the bound by itself is not kept, so that it costs nobody theirs.
 
 mod database;
+mod messages;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,6 +19,12 @@ use rusqlite::Connection;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::oneshot;
+
+use database::NewRow;
+pub use messages::{
+    Begin, Cancel, Cancelled, Conversation, Delete, Deleted, Fetch, FindItem, Forget, InputItems, Keep, Key,
+    Recall, Record,
+};
 
 /// The most responses that one conversation is followed back through.
 pub const MAX_CHAIN: usize = 1024;
@@ -61,109 +69,6 @@ pub enum StoreError {
     },
 }
 
-/// A response as it is kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Record {
-    /// Its id; nobody could guess it.
-    pub id: String,
-    /// Whose it is, by name: numbers change with the process.
-    pub tenant: String,
-    /// The response that it goes on from.
-    pub previous: Option<String>,
-    /// The response as clients get it. Its `output` is a list of items with ids.
-    pub document: Value,
-    /// Items of the request's own input, with ids.
-    pub input: Vec<Value>,
-}
-
-/// What can be asked about one response: by whom, and which.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// By name.
-    pub tenant: String,
-    /// The response.
-    pub id: String,
-}
-
-/// A response begins to be made. `cancel` is fired if somebody asks for its end.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Begin {
-    /// Which one.
-    pub key: Key,
-    /// What is known of it, until it is kept.
-    pub document: Value,
-    /// Held by the one who makes it.
-    pub cancel: oneshot::Sender<()>,
-}
-
-/// It came to its end: keep it. Replaces nothing: ids are drawn anew.
-#[derive(Message)]
-#[rtype(result = "Result<(), StoreError>")]
-pub struct Keep(pub Record);
-
-/// The one who made it went away before its end.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Forget(pub Key);
-
-/// The response, kept or in the making.
-#[derive(Message)]
-#[rtype(result = "Result<Option<Value>, StoreError>")]
-pub struct Fetch(pub Key);
-
-/// Deletes a kept response; false if there is none.
-#[derive(Message)]
-#[rtype(result = "Result<bool, StoreError>")]
-pub struct Delete(pub Key);
-
-/// Ends a response that is being made.
-#[derive(Message)]
-#[rtype(result = "Result<Cancelled, StoreError>")]
-pub struct Cancel(pub Key);
-
-/// What came of asking for an end.
-#[derive(Debug)]
-pub enum Cancelled {
-    /// It ends. The receiver gets what is kept of it; it is dropped if nothing is.
-    Ending(oneshot::Receiver<Value>),
-    /// It had ended before.
-    Over,
-    /// There is none.
-    Unknown,
-}
-
-/// The items of a conversation up to and including one response, oldest first.
-#[derive(Message)]
-#[rtype(result = "Result<Conversation, StoreError>")]
-pub struct Recall(pub Key);
-
-/// What is kept of a conversation.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Conversation {
-    /// All of it, back to its beginning.
-    Whole(Vec<Value>),
-    /// A response that it goes on from is not there. The items are those after it.
-    Broken {
-        /// Which one.
-        missing: String,
-        /// In order.
-        items: Vec<Value>,
-    },
-    /// It is longer than [`MAX_CHAIN`] or [`MAX_CHAIN_BYTES`].
-    TooLong,
-}
-
-/// The items that a response was made from: the conversation before it, as far as it is kept, and its own input.
-#[derive(Message)]
-#[rtype(result = "Result<Option<Vec<Value>>, StoreError>")]
-pub struct InputItems(pub Key);
-
-/// One item of a kept response, by the item's id.
-#[derive(Message)]
-#[rtype(result = "Result<Option<Value>, StoreError>")]
-pub struct FindItem(pub Key);
-
 /// The actor.
 pub struct ResponseStore {
     database: Connection,
@@ -175,7 +80,7 @@ pub struct ResponseStore {
 }
 
 struct Running {
-    document: Value,
+    record: Record,
     /// `None` once it was fired.
     cancel: Option<oneshot::Sender<()>>,
     /// Who wait for the end.
@@ -201,7 +106,12 @@ impl ResponseStore {
     /// Keeps a response at `now`, in seconds since 1970, and makes room for it.
     fn keep(&mut self, record: &Record, now: u64) -> Result<(), StoreError> {
         self.expire(now)?;
-        let bytes = database::insert(&mut self.database, record, now)?;
+        let row = NewRow::of(record)?;
+        let bytes = row.bytes();
+        if bytes > self.options.max_bytes {
+            return Ok(());
+        }
+        database::insert(&mut self.database, record, &row, now)?;
         *self.held.entry(record.tenant.clone()).or_default() += bytes;
         while self.held.values().sum::<u64>() > self.options.max_bytes {
             let Some(tenant) = self.held.iter().max_by_key(|(_, bytes)| **bytes).map(|(name, _)| name) else {
@@ -231,6 +141,10 @@ impl ResponseStore {
 
     /// Items of the conversation that ends with a response, itself included.
     fn recall(&self, key: &Key) -> Result<Conversation, StoreError> {
+        // Those before it have ended: nobody goes on from one that has not.
+        if self.running(key).is_some() {
+            return Ok(Conversation::InProgress);
+        }
         let mut turns = Vec::new();
         let mut next = Some(key.id.clone());
         let mut bytes = 0;
@@ -259,16 +173,27 @@ impl ResponseStore {
     }
 
     fn input_items(&self, key: &Key) -> Result<Option<Vec<Value>>, StoreError> {
-        let Some(row) = database::find(&self.database, &key.tenant, &key.id)? else { return Ok(None) };
-        let mut items = match &row.previous {
-            None => Vec::new(),
-            Some(previous) => match self.recall(&Key { id: previous.clone(), ..key.clone() })? {
-                Conversation::Whole(items) | Conversation::Broken { items, .. } => items,
-                Conversation::TooLong => Vec::new(),
+        let (previous, input) = match self.running(key) {
+            Some(Running { record, .. }) => (record.previous.clone(), record.input.to_vec()),
+            None => match database::find(&self.database, &key.tenant, &key.id)? {
+                Some(row) => (row.previous.clone(), row.input()?),
+                None => return Ok(None),
             },
         };
-        items.extend(row.input()?);
+        let mut items = match previous {
+            None => Vec::new(),
+            Some(previous) => match self.recall(&Key { id: previous, ..key.clone() })? {
+                Conversation::Whole(items) | Conversation::Broken { items, .. } => items,
+                Conversation::InProgress | Conversation::TooLong => Vec::new(),
+            },
+        };
+        items.extend(input);
         Ok(Some(items))
+    }
+
+    /// The response, if it is in the making.
+    fn running(&self, Key { tenant, id }: &Key) -> Option<&Running> {
+        self.running.get(&(tenant.clone(), id.clone()))
     }
 }
 
@@ -279,9 +204,9 @@ impl Actor for ResponseStore {
 impl Handler<Begin> for ResponseStore {
     type Result = ();
 
-    fn handle(&mut self, Begin { key, document, cancel }: Begin, _: &mut Self::Context) {
-        let running = Running { document, cancel: Some(cancel), waiting: Vec::new() };
-        self.running.insert((key.tenant, key.id), running);
+    fn handle(&mut self, Begin { record, cancel }: Begin, _: &mut Self::Context) {
+        let key = (record.tenant.clone(), record.id.clone());
+        self.running.insert(key, Running { record, cancel: Some(cancel), waiting: Vec::new() });
     }
 }
 
@@ -313,8 +238,8 @@ impl Handler<Fetch> for ResponseStore {
 
     fn handle(&mut self, Fetch(key): Fetch, _: &mut Self::Context) -> Self::Result {
         self.expire(now())?;
-        if let Some(running) = self.running.get(&(key.tenant.clone(), key.id.clone())) {
-            return Ok(Some(running.document.clone()));
+        if let Some(running) = self.running(&key) {
+            return Ok(Some(running.record.document.clone()));
         }
         let row = database::find(&self.database, &key.tenant, &key.id)?;
         row.map(|row| Ok(serde_json::from_str(&row.document)?)).transpose()
@@ -322,14 +247,17 @@ impl Handler<Fetch> for ResponseStore {
 }
 
 impl Handler<Delete> for ResponseStore {
-    type Result = Result<bool, StoreError>;
+    type Result = Result<Deleted, StoreError>;
 
-    fn handle(&mut self, Delete(Key { tenant, id }): Delete, _: &mut Self::Context) -> Self::Result {
-        let bytes = database::delete(&self.database, &tenant, &id)?;
-        if let Some(bytes) = bytes {
-            self.release(&tenant, bytes);
+    fn handle(&mut self, Delete(key): Delete, _: &mut Self::Context) -> Self::Result {
+        if self.running(&key).is_some() {
+            return Ok(Deleted::InProgress);
         }
-        Ok(bytes.is_some())
+        let Some(bytes) = database::delete(&self.database, &key.tenant, &key.id)? else {
+            return Ok(Deleted::Unknown);
+        };
+        self.release(&key.tenant, bytes);
+        Ok(Deleted::Gone)
     }
 }
 

@@ -17,9 +17,24 @@ pub(super) enum ServiceTier {
     Default,
     /// Whenever there is room.
     Flex,
-    /// Somebody waits for it.
+    /// Somebody waits for it. OpenAI's other word for it, `fast`, is answered as this one.
     Priority,
+    /// Somebody waits, and paid for more than that.
+    Ultrafast,
+    /// Capacity that was bought: here, the tenant's weight.
+    Scale,
 }
+
+/// The tiers, as requests name them.
+pub(super) const TIERS: [(&str, ServiceTier); 7] = [
+    ("auto", ServiceTier::Default),
+    ("default", ServiceTier::Default),
+    ("flex", ServiceTier::Flex),
+    ("priority", ServiceTier::Priority),
+    ("fast", ServiceTier::Priority),
+    ("ultrafast", ServiceTier::Ultrafast),
+    ("scale", ServiceTier::Scale),
+];
 
 impl ServiceTier {
     /// As answers name it.
@@ -28,6 +43,8 @@ impl ServiceTier {
             Self::Default => "default",
             Self::Flex => "flex",
             Self::Priority => "priority",
+            Self::Ultrafast => "ultrafast",
+            Self::Scale => "scale",
         }
     }
 
@@ -42,9 +59,9 @@ impl ServiceTier {
 
     fn priority(self) -> Priority {
         match self {
-            Self::Default => Priority::Normal,
+            Self::Default | Self::Scale => Priority::Normal,
             Self::Flex => Priority::Batch,
-            Self::Priority => Priority::Interactive,
+            Self::Priority | Self::Ultrafast => Priority::Interactive,
         }
     }
 }
@@ -66,12 +83,11 @@ pub(super) fn read(fields: &mut Fields) -> Result<(Admission, Option<ServiceTier
 
 fn service_tier(fields: &mut Fields) -> Result<Option<ServiceTier>, ApiError> {
     let Some(name) = fields.string("service_tier")? else { return Ok(None) };
-    match name.as_str() {
-        "auto" | "default" => Ok(Some(ServiceTier::Default)),
-        "flex" => Ok(Some(ServiceTier::Flex)),
-        "priority" => Ok(Some(ServiceTier::Priority)),
-        other => {
-            let reason = format!("{:?} is not one of auto, default, flex, priority", echo(other));
+    match TIERS.iter().find(|(tier, _)| *tier == name) {
+        Some(&(_, tier)) => Ok(Some(tier)),
+        None => {
+            let reason =
+                format!("{:?} is not one of {}", echo(&name), TIERS.map(|(tier, _)| tier).join(", "));
             Err(ApiError::invalid("service_tier", reason))
         }
     }
@@ -130,6 +146,9 @@ mod tests {
             ("default", Priority::Normal, "default"),
             ("flex", Priority::Batch, "flex"),
             ("priority", Priority::Interactive, "priority"),
+            ("fast", Priority::Interactive, "priority"),
+            ("ultrafast", Priority::Interactive, "ultrafast"),
+            ("scale", Priority::Normal, "scale"),
         ] {
             let body = json!({ "service_tier": tier });
             let (admission, found) = read(&mut Fields::of(body, "body").unwrap()).unwrap();
@@ -182,8 +201,9 @@ mod tests {
                 "invalid type for 'priority': expected a string, but got an integer instead",
             ),
             (
-                json!({"service_tier": "scale"}),
-                "invalid value for 'service_tier': \"scale\" is not one of auto, default, flex, priority",
+                json!({"service_tier": "slow"}),
+                "invalid value for 'service_tier': \"slow\" is not one of auto, default, flex, priority, fast, \
+                 ultrafast, scale",
             ),
             (
                 json!({"service_tier": "flex", "priority": "normal"}),

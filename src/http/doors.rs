@@ -43,7 +43,9 @@ pub fn read_response(body: &[u8], card: &ModelCard) -> Result<(), Refusal> {
 /// # Errors
 /// How it is refused.
 pub fn read_message(body: &[u8], card: &ModelCard) -> Result<(), Refusal> {
-    read(body, |fields, tenant| as_chat::read(messages::message(fields)?, messages::NAMES, card, tenant))
+    read(body, |fields, tenant| {
+        as_chat::read(messages::message(fields, card)?, messages::NAMES, card, tenant)
+    })
 }
 
 fn read<T>(body: &[u8], reader: impl FnOnce(Fields, &Tenant) -> Result<T, ApiError>) -> Result<(), Refusal> {

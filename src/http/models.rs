@@ -1,6 +1,9 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`: what is served, with the context that is really to be had.
+//!
+//! OpenAI's and Anthropic's clients ask under the same paths, so the answer has the fields of both.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use chrono::{DateTime, SecondsFormat};
 use serde_json::{Value, json};
 use troupe_actors::model_card::ModelCard;
 
@@ -16,7 +19,13 @@ pub(super) async fn list(
     let card = &state.served()?.card;
     let name = std::iter::once(&card.id).chain(&card.aliases).find(|name| tenant.may_ask_for(name));
     let data: Vec<Value> = name.map(|name| describe(card, name)).into_iter().collect();
-    Ok(HttpResponse::Ok().json(json!({"object": "list", "data": data})))
+    Ok(HttpResponse::Ok().json(json!({
+        "object": "list",
+        "first_id": name,
+        "last_id": name,
+        "has_more": false,
+        "data": data,
+    })))
 }
 
 /// One model.
@@ -43,5 +52,17 @@ fn describe(card: &ModelCard, name: &str) -> Value {
         "root": name,
         "parent": null,
         "max_model_len": card.limits.max_model_len,
+        "type": "model",
+        "display_name": name,
+        "created_at": rfc3339(card.created),
+        "lifecycle": "active",
+        "max_input_tokens": card.limits.max_model_len,
+        "max_tokens": card.limits.max_model_len,
     })
+}
+
+/// A time in seconds since 1970, in UTC.
+fn rfc3339(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+    time.unwrap_or_default().to_rfc3339_opts(SecondsFormat::Secs, true)
 }

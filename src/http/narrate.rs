@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::pending;
-use std::pin::pin;
 
 use actix_web::HttpResponse;
+use actix_web::rt::spawn;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use serde_json::Value;
+use tokio::sync::mpsc::{self, Sender};
 use tokio::time::sleep;
 use troupe_actors::session::{CallPart, End, FinishReason, Output, Part, Piece};
 use troupe_protocol::{RateStatuses, Usage};
@@ -104,7 +105,7 @@ pub(super) trait Narrator {
     fn ping(&self) -> Bytes {
         Bytes::from_static(b": ping\n\n")
     }
-    /// Resolves if somebody asks for the end of a stream.
+    /// Resolves if somebody asks for the end of a stream. It is dropped and asked again as long as the stream goes on.
     async fn interrupted(&mut self) {
         pending().await
     }
@@ -190,6 +191,9 @@ async fn respond_stream(
     Ok(response)
 }
 
+/// The most events that wait for a stream's reader beside those of one output.
+const UNREAD: usize = 8;
+
 /// A stream that is being told. Dropping it cancels the session.
 struct Telling<N> {
     running: Running,
@@ -199,27 +203,36 @@ struct Telling<N> {
     is_over: bool,
 }
 
-impl<N: Narrator> Telling<N> {
+impl<N: Narrator + 'static> Telling<N> {
+    /// Tells in a task of its own, which ends with the stream: a body is asked for more only while its client reads, and
+    /// whoever interrupts an answer does not wait for that.
     fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
-        stream::unfold(self, |mut telling| async move {
-            let bytes = telling.next().await?;
-            Some((Ok(bytes), telling))
+        let (reader, unread) = mpsc::channel(UNREAD);
+        spawn(self.tell_to(reader));
+        stream::unfold(unread, |mut unread| async move {
+            let bytes = unread.recv().await?;
+            Some((Ok(bytes), unread))
         })
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
-        let mut silence = pin!(sleep(HEARTBEAT));
-        loop {
-            if let Some(bytes) = self.ready.pop_front() {
-                return Some(bytes);
-            }
-            if self.is_over {
-                return None;
-            }
+    async fn tell_to(mut self, reader: Sender<Bytes>) {
+        while !(self.is_over && self.ready.is_empty()) {
+            let is_silent = self.ready.is_empty();
             let said = tokio::select! {
-                output = self.running.outputs.recv() => output.into(),
-                () = self.narrator.interrupted() => Said::End(Ending::Interrupted),
-                () = &mut silence => return Some(self.narrator.ping()),
+                () = reader.closed() => return,
+                room = reader.reserve(), if !is_silent => {
+                    let Ok(room) = room else { return };
+                    if let Some(bytes) = self.ready.pop_front() {
+                        room.send(bytes);
+                    }
+                    continue;
+                }
+                output = self.running.outputs.recv(), if is_silent => output.into(),
+                () = self.narrator.interrupted(), if !self.is_over => Said::End(Ending::Interrupted),
+                () = sleep(HEARTBEAT), if is_silent => {
+                    self.ready.push_back(self.narrator.ping());
+                    continue;
+                }
             };
             self.accept(said).await;
         }

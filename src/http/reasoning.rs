@@ -6,11 +6,12 @@ use troupe_actors::model_card::ModelCard;
 use super::error::{ApiError, echo};
 use super::fields::Fields;
 
-const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 /// Variables by which templates are told whether to reason.
 const SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
 const EFFORT: &str = "reasoning_effort";
 const BUDGET: &str = "thinking_token_budget";
+const CANNOT_TURN_OFF: &str = "this model's chat template cannot turn reasoning off";
 
 /// What a request wants of its answer's reasoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,33 @@ pub(super) struct ReasoningOptions {
     pub(super) is_shown: bool,
     /// The most tokens of it.
     pub(super) budget: Option<u32>,
+}
+
+/// Whether a model reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    /// It does.
+    On,
+    /// It does not.
+    Off,
+}
+
+/// Tells the template by its `variables` whether to reason, as `param` asks.
+///
+/// # Errors
+/// If it reasons whatever it is told.
+pub(super) fn switch(
+    param: &str,
+    wanted: Switch,
+    card: &ModelCard,
+    variables: &mut Map<String, Value>,
+) -> Result<(), ApiError> {
+    let is_told = set_switches(wanted, card, variables);
+    if is_told || wanted == Switch::On || !card.output.has_reasoning() {
+        return Ok(());
+    }
+    let reason = CANNOT_TURN_OFF.to_owned();
+    Err(ApiError::Unsupported { param: param.to_owned(), reason })
 }
 
 /// Takes the fields. What they mean to the template is added to its `variables`, unless these say it already.
@@ -54,21 +82,31 @@ fn set_effort(effort: &str, card: &ModelCard, variables: &mut Map<String, Value>
         let reason = format!("{:?} is not one of {}", echo(effort), EFFORTS.join(", "));
         return Err(ApiError::invalid(EFFORT, reason));
     }
-    let reads = |name: &str| card.template.as_ref().is_some_and(|template| template.reads(name));
-    let off = effort == "none";
-    let switches: Vec<&str> = SWITCHES.into_iter().filter(|name| reads(name)).collect();
-    for name in &switches {
-        variables.entry(*name).or_insert(Value::Bool(!off));
-    }
-    match (reads(EFFORT), off) {
-        (true, false) => {
+    let wanted = if effort == "none" { Switch::Off } else { Switch::On };
+    let is_told = set_switches(wanted, card, variables);
+    match (reads(card, EFFORT), wanted) {
+        (true, Switch::On) => {
             variables.entry(EFFORT).or_insert(Value::from(effort));
             Ok(())
         }
-        _ if !switches.is_empty() || changes_nothing(effort, card) => Ok(()),
-        (true, true) => Err(refused("this model's chat template cannot turn reasoning off")),
+        _ if is_told || changes_nothing(effort, card) => Ok(()),
+        (true, Switch::Off) => Err(refused(CANNOT_TURN_OFF)),
         (false, _) => Err(refused("this model's chat template has no setting for it")),
     }
+}
+
+/// Sets the variables that the template reads for it, unless they say it already; false if it reads none.
+fn set_switches(wanted: Switch, card: &ModelCard, variables: &mut Map<String, Value>) -> bool {
+    let mut is_told = false;
+    for name in SWITCHES.into_iter().filter(|name| reads(card, name)) {
+        variables.entry(name).or_insert(Value::Bool(wanted == Switch::On));
+        is_told = true;
+    }
+    is_told
+}
+
+fn reads(card: &ModelCard, name: &str) -> bool {
+    card.template.as_ref().is_some_and(|template| template.reads(name))
 }
 
 /// A model that does not reason makes no effort, and one that always does makes its usual one.
@@ -80,23 +118,22 @@ fn refused(reason: &str) -> ApiError {
     ApiError::Unsupported { param: EFFORT.to_owned(), reason: reason.to_owned() }
 }
 
+/// A model with this template.
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use serde_json::json;
+pub(super) fn card_with(template: &str) -> ModelCard {
     use troupe_actors::output_syntax::OutputSyntax;
     use troupe_actors::template::{ChatTemplate, TemplateTokens};
-    use troupe_actors::testing::model_card;
+    let plain = troupe_actors::testing::model_card(64).unwrap();
+    let output = OutputSyntax::choose("auto", "auto", Some(template), &plain.tokenizer).unwrap();
+    let template = ChatTemplate::new(template, &TemplateTokens::default()).unwrap();
+    ModelCard { template: Some(std::sync::Arc::new(template)), output, ..plain }
+}
 
-    use super::*;
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-    fn card(template: &str) -> ModelCard {
-        let plain = model_card(64).unwrap();
-        let output = OutputSyntax::choose("auto", "auto", Some(template), &plain.tokenizer).unwrap();
-        let template = ChatTemplate::new(template, &TemplateTokens::default()).unwrap();
-        ModelCard { template: Some(Arc::new(template)), output, ..plain }
-    }
+    use super::{card_with as card, *};
 
     const SWITCH: &str = "{% if enable_thinking %}<think>{% endif %}{{ messages[0].content }}";
     const EFFORTFUL: &str = "Reasoning: {{ reasoning_effort }} </think> {{ messages[0].content }}";
@@ -109,6 +146,7 @@ mod tests {
             (SWITCH, "none", json!({"enable_thinking": false})),
             (SWITCH, "high", json!({"enable_thinking": true})),
             (EFFORTFUL, "low", json!({"reasoning_effort": "low"})),
+            (EFFORTFUL, "max", json!({"reasoning_effort": "max"})),
             (ALWAYS, "medium", json!({})),
             (NEVER, "none", json!({})),
         ] {
@@ -137,7 +175,8 @@ mod tests {
             (
                 SWITCH,
                 "much",
-                "invalid value for 'reasoning_effort': \"much\" is not one of none, minimal, low, medium, high, xhigh",
+                "invalid value for 'reasoning_effort': \"much\" is not one of none, minimal, low, medium, high, \
+                 xhigh, max",
             ),
             (
                 EFFORTFUL,

@@ -1,5 +1,7 @@
 """The `anthropic` package."""
 
+from typing import Literal
+
 import anthropic
 
 import flows
@@ -16,6 +18,15 @@ TOOLS = [
         "input_schema": flows.TOOL["parameters"],
     }
 ]
+
+
+def flow_models():
+    page = client.models.list()
+    (info,) = page.data
+    assert (info.id, info.display_name, info.type, page.has_more) == (model, model, "model", False), page
+    assert (page.first_id, page.last_id, info.lifecycle) == (model, model, "active"), page
+    assert info.created_at.year >= 2025 and info.max_input_tokens > 0, info
+    assert client.models.retrieve(model) == info, info
 
 
 def flow_chat():
@@ -57,6 +68,30 @@ def flow_tools():
         model=model, tools=TOOLS, tool_choice={"type": "none"}, messages=messages, max_tokens=32, **GREEDY
     )
     assert last.content[0].type == "text" and last.content[0].text, last
+
+
+def flow_tool_runner():
+    """The runner asks for a thread first, which is refused so that it sends the whole conversation."""
+    cities = []
+
+    @anthropic.beta_tool
+    def get_weather(city: Literal["Paris", "Rome"]) -> str:
+        """The weather in a city."""
+        cities.append(city)
+        return "sunny, 21 degrees"
+
+    runner = client.beta.messages.tool_runner(
+        model=model,
+        messages=[{"role": "user", "content": "What is the weather in Paris?"}],
+        tools=[get_weather],
+        tool_choice={"type": "any", "disable_parallel_tool_use": True},
+        max_tokens=64,
+        max_iterations=2,
+        **GREEDY,
+    )
+    answers = list(runner)
+    assert [answer.stop_reason for answer in answers] == ["tool_use"] * 2, answers
+    assert cities and set(cities) <= {"Paris", "Rome"}, cities
 
 
 def flow_count_tokens():

@@ -51,8 +51,8 @@ const OPENAI: Client = Client {
 const ANTHROPIC: Client = Client {
     file: "anthropic_client.py",
     runtime: Runtime::Python(&["clients"]),
-    flows: &["chat", "stream", "stop", "count_tokens", "errors"],
-    tool_flows: &["tools"],
+    flows: &["models", "chat", "stream", "stop", "count_tokens", "errors"],
+    tool_flows: &["tools", "tool_runner"],
 };
 
 /// No client, but the examples that the OpenAPI document gives, sent as a reader of it would.

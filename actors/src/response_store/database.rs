@@ -102,18 +102,38 @@ pub(super) fn held(database: &Connection) -> Result<HashMap<String, u64>, StoreE
     Ok(sums.collect::<Result<_, _>>()?)
 }
 
-/// Adds a response; returns what it counts for.
-pub(super) fn insert(database: &mut Connection, record: &Record, now: u64) -> Result<u64, StoreError> {
-    let document = record.document.to_string();
-    let input = serde_json::to_string(&record.input)?;
-    let bytes = (document.len() + input.len()) as u64 + ROW_BYTES;
+/// What a response is written as.
+pub(super) struct NewRow {
+    document: String,
+    input: String,
+}
+
+impl NewRow {
+    pub(super) fn of(record: &Record) -> Result<Self, StoreError> {
+        Ok(Self { document: record.document.to_string(), input: serde_json::to_string(&*record.input)? })
+    }
+
+    /// What it counts for.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.document.len() + self.input.len()) as u64 + ROW_BYTES
+    }
+}
+
+/// Adds a response.
+pub(super) fn insert(
+    database: &mut Connection,
+    record: &Record,
+    row: &NewRow,
+    now: u64,
+) -> Result<(), StoreError> {
+    let NewRow { document, input } = row;
     let transaction = database.transaction()?;
     transaction
         .prepare(
             "INSERT INTO responses (id, tenant, kept_at, previous, document, input, bytes)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
-        .execute(params![record.id, record.tenant, now, record.previous, document, input, bytes])?;
+        .execute(params![record.id, record.tenant, now, record.previous, document, input, row.bytes()])?;
     let number = transaction.last_insert_rowid();
     {
         let output = record.document["output"].as_array().into_iter().flatten();
@@ -124,7 +144,7 @@ pub(super) fn insert(database: &mut Connection, record: &Record, now: u64) -> Re
         }
     }
     transaction.commit()?;
-    Ok(bytes)
+    Ok(())
 }
 
 /// A tenant's response.

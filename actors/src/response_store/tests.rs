@@ -21,7 +21,7 @@ fn record(tenant: &str, id: &str, previous: Option<&str>) -> Record {
         tenant: tenant.to_owned(),
         previous: previous.map(str::to_owned),
         document: json!({"id": id, "output": [{"id": format!("out-{id}"), "text": id}]}),
-        input: vec![json!({"id": format!("in-{id}"), "text": "go on"})],
+        input: [json!({"id": format!("in-{id}"), "text": "go on"})].into(),
     }
 }
 
@@ -83,11 +83,21 @@ fn at_the_bound_the_oldest_of_the_tenant_that_holds_most_goes() {
 }
 
 #[test]
-fn a_response_larger_than_the_bound_is_not_kept_and_breaks_nothing() {
-    let mut store = ResponseStore::open(options(None, 1)).unwrap();
-    store.keep(&record("ann", "a", None), 0).unwrap();
-    assert!(database::find(&store.database, "ann", "a").unwrap().is_none());
-    assert_eq!(store.held["ann"], 0);
+fn a_response_larger_than_the_bound_is_not_kept_and_costs_nobody_theirs() {
+    let mut store = ResponseStore::open(options(None, 1 << 20)).unwrap();
+    for (tenant, id) in [("ann", "a"), ("bob", "b")] {
+        store.keep(&record(tenant, id, None), 0).unwrap();
+    }
+    let held = store.held.clone();
+    store.options.max_bytes = held.values().sum();
+    let text = "x".repeat(store.options.max_bytes as usize);
+    let large = Record { input: [json!({"id": "in-c", "text": text})].into(), ..record("ann", "c", None) };
+    store.keep(&large, 0).unwrap();
+    let found = |tenant, id| database::find(&store.database, tenant, id).unwrap().is_some();
+    let kept = [("ann", "a"), ("bob", "b"), ("ann", "c")].map(|(tenant, id)| found(tenant, id));
+    assert_eq!(kept, [true, true, false]);
+    assert_eq!(store.held, held);
+    assert_eq!(database::held(&store.database).unwrap(), held);
 }
 
 #[test]
@@ -146,7 +156,8 @@ async fn a_running_response_is_seen_cancelled_and_then_kept() {
     let (cancel, mut cancelled) = oneshot::channel();
     let ours = key("ann", "a");
     let document = json!({"status": "in_progress"});
-    store.send(Begin { key: ours.clone(), document: document.clone(), cancel }).await.unwrap();
+    let running = Record { document: document.clone(), ..record("ann", "a", None) };
+    store.send(Begin { record: running, cancel }).await.unwrap();
     let fetched = |key| async { store.send(Fetch(key)).await.unwrap().unwrap() };
     assert_eq!(fetched(ours.clone()).await, Some(document));
     assert_eq!(fetched(key("bob", "a")).await, None);
@@ -162,7 +173,26 @@ async fn a_running_response_is_seen_cancelled_and_then_kept() {
     assert!(matches!(cancel(ours.clone()).await, Cancelled::Over));
     let item = store.send(FindItem(key("ann", "out-a"))).await.unwrap().unwrap();
     assert_eq!(item.unwrap()["text"], "a");
-    assert!(store.send(Delete(ours.clone())).await.unwrap().unwrap());
-    assert!(!store.send(Delete(ours.clone())).await.unwrap().unwrap());
+    for came_of_it in [Deleted::Gone, Deleted::Unknown] {
+        assert_eq!(store.send(Delete(ours.clone())).await.unwrap().unwrap(), came_of_it);
+    }
     assert_eq!(fetched(ours).await, None);
+}
+
+#[actix::test]
+async fn what_is_asked_of_a_running_response_is_answered_by_what_is_known_of_it() {
+    let store = ResponseStore::start(options(None, 1 << 20)).unwrap();
+    store.send(Keep(record("ann", "a", None))).await.unwrap().unwrap();
+    let (cancel, _cancelled) = oneshot::channel();
+    store.send(Begin { record: record("ann", "b", Some("a")), cancel }).await.unwrap();
+    let delete = async |tenant| store.send(Delete(key(tenant, "b"))).await.unwrap().unwrap();
+    let recall = async |tenant| store.send(Recall(key(tenant, "b"))).await.unwrap().unwrap();
+    let items = async |tenant| store.send(InputItems(key(tenant, "b"))).await.unwrap().unwrap();
+    assert_eq!((delete("ann").await, delete("bob").await), (Deleted::InProgress, Deleted::Unknown));
+    assert_eq!(recall("ann").await, Conversation::InProgress);
+    assert!(matches!(recall("bob").await, Conversation::Broken { missing, .. } if missing == "b"));
+    assert_eq!(texts(&items("ann").await.unwrap()), ["go on", "a", "go on"]);
+    assert_eq!(items("bob").await, None);
+    store.send(Forget(key("ann", "b"))).await.unwrap();
+    assert_eq!((delete("ann").await, items("ann").await), (Deleted::Unknown, None));
 }

@@ -6,6 +6,7 @@ use troupe_actors::session::FinishReason;
 use troupe_protocol::Usage;
 
 use super::error;
+use super::request::NAMES;
 use crate::http::narrate::{Delta, Ending, Event, Narrator};
 
 /// Makes a message.
@@ -15,12 +16,22 @@ pub(super) struct MessageAnswer {
     model: String,
     /// The request's stop strings.
     stops: Vec<String>,
+    thinking: Thinking,
     usage: Usage,
     /// Blocks that are whole.
     content: Vec<Value>,
     open: Option<Block>,
     stop_reason: Option<&'static str>,
     stop_sequence: Option<String>,
+}
+
+/// What becomes of the text of thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thinking {
+    /// It is told.
+    Told,
+    /// Its blocks are empty.
+    Omitted,
 }
 
 /// A block that is not whole yet.
@@ -84,11 +95,18 @@ fn bounded(json: &str) -> String {
 
 impl MessageAnswer {
     /// A message of which nothing was told. `stops` are the request's stop strings.
-    pub(super) fn new(id: String, model: String, stops: Vec<String>, prompt_tokens: u32) -> Self {
+    pub(super) fn new(
+        id: String,
+        model: String,
+        stops: Vec<String>,
+        thinking: Thinking,
+        prompt_tokens: u32,
+    ) -> Self {
         Self {
             id,
             model,
             stops,
+            thinking,
             usage: Usage { prompt_tokens, ..Usage::default() },
             content: Vec::new(),
             open: None,
@@ -164,6 +182,9 @@ impl Narrator for MessageAnswer {
                 if !matches!(self.open, Some(Block::Thinking(_))) {
                     self.start(Block::Thinking(String::new()), &mut events);
                 }
+                if self.thinking == Thinking::Omitted {
+                    return events;
+                }
                 if let Some(Block::Thinking(text)) = &mut self.open {
                     *text += &piece.text;
                 }
@@ -188,7 +209,7 @@ impl Narrator for MessageAnswer {
         let (reason, usage, matched_stop) = match ending {
             Ending::Finished { reason, usage, matched_stop } => (reason, usage, matched_stop),
             Ending::Failed(fault) => {
-                return vec![Event { name: "error", data: error::to_json(&fault) }];
+                return vec![Event { name: "error", data: error::to_json(&fault.renamed(NAMES)) }];
             }
             // Nobody can ask for that.
             Ending::Interrupted => return Vec::new(),

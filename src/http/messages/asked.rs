@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Map, Value};
+use troupe_actors::model_card::ModelCard;
 
 use super::request::NAMES;
 use crate::http::as_chat;
@@ -13,6 +14,9 @@ use crate::http::fields::Fields;
 use crate::http::request_body::read_object;
 use crate::http::state::{AppState, Served};
 use crate::http::tenants::{Caller, Tenant};
+
+/// What makes the fields of a chat request of a body.
+pub(super) type Read = fn(Fields, &ModelCard) -> Result<Map<String, Value>, ApiError>;
 
 /// What somebody asks of a model.
 pub(super) struct Asked<'a> {
@@ -31,12 +35,12 @@ impl<'a> Asked<'a> {
         payload: web::Payload,
         state: &'a AppState,
         caller: Result<Caller, ApiError>,
-        read: fn(Fields) -> Result<Map<String, Value>, ApiError>,
+        read: Read,
     ) -> Result<Self, ApiError> {
         let Caller(tenant) = caller?;
         let fields = read_object(request, payload, state.body_limit).await?;
         let served = state.served()?;
-        let chat = as_chat::read(read(fields)?, NAMES, &served.card, &tenant)?;
+        let chat = as_chat::read(read(fields, &served.card)?, NAMES, &served.card, &tenant)?;
         Ok(Self { tenant, served, chat })
     }
 }

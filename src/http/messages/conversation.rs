@@ -23,7 +23,7 @@ const UNIMPLEMENTED: &[Unimplemented] = &[
 pub(super) fn read(fields: &mut Fields, chat: &mut Map<String, Value>) -> Result<(), ApiError> {
     let mut reader = Reader::default();
     if let Some(system) = fields.take("system") {
-        reader.messages.push(message("system", texts("system", system)?));
+        reader.system(texts("system", system)?);
     }
     let messages = to_list("messages", fields.required("messages")?)?;
     if messages.is_empty() || messages.len() > MAX_MESSAGES {
@@ -70,6 +70,12 @@ impl Reader {
         let blocks = fields.required("content").map_err(within)?;
         fields.finish(&[]).map_err(within)?;
         let param = format!("{param}.content");
+        if role == "system" {
+            self.end_user();
+            self.end_assistant();
+            self.system(texts(&param, blocks)?);
+            return Ok(());
+        }
         let blocks = match blocks {
             Value::String(text) => vec![json!({"type": "text", "text": text})],
             Value::Array(blocks) => blocks,
@@ -88,9 +94,16 @@ impl Reader {
             }
             other => {
                 let param = param.replace(".content", ".role");
-                let reason = format!("{:?} is not one of user, assistant", echo(other));
+                let reason = format!("{:?} is not one of user, assistant, system", echo(other));
                 Err(ApiError::invalid(param, reason))
             }
+        }
+    }
+
+    /// Nothing is no message.
+    fn system(&mut self, parts: Vec<Value>) {
+        if !parts.is_empty() {
+            self.messages.push(message("system", parts));
         }
     }
 
@@ -124,8 +137,9 @@ impl Reader {
                 self.assistant.parts.push(text);
             }
             "thinking" => {
+                // Empty where it was asked not to be told.
                 let text = block.required_string("thinking")?;
-                self.assistant.reasoning.push(text);
+                self.assistant.reasoning.extend((!text.is_empty()).then_some(text));
                 // Nothing is signed here, so any signature is as good as none.
                 block.fields.string("signature").map_err(|error| error.within(param))?;
             }

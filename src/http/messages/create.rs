@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 
-use super::answer::MessageAnswer;
+use super::answer::{MessageAnswer, Thinking};
 use super::asked::Asked;
 use super::error::shaped;
 use super::request;
@@ -40,13 +40,16 @@ async fn answer(
     let prompt = encode_conversation(served, conversation).await?;
     generation.reading =
         chat::reading(&served.card, toolbox, reasoning.budget, &prompt, continued.as_deref())?;
+    let thinking = if reasoning.is_shown { Thinking::Told } else { Thinking::Omitted };
     let narrator = MessageAnswer::new(
         random_id("msg_"),
         served.card.id.clone(),
         generation.stop.clone(),
+        thinking,
         prompt.len() as u32,
     );
     let running = generate::start(state, served, vec![prompt], &generation, "messages").await;
     let running = running.map_err(|error| error.renamed(request::NAMES))?;
-    narrate::respond(running, narrator, generation.delivery).await
+    let answer = narrate::respond(running, narrator, generation.delivery).await;
+    answer.map_err(|error| error.renamed(request::NAMES))
 }

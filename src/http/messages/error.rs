@@ -6,6 +6,7 @@ use actix_web::http::header::HeaderName;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError as _};
 use serde_json::{Value, json};
 
+use super::request::THREAD;
 use crate::http::error::ApiError;
 use crate::http::middleware::RequestId;
 
@@ -33,7 +34,15 @@ pub(super) fn shaped(request: &HttpRequest, result: Result<HttpResponse, ApiErro
 /// The error as an event of a stream, and as a body but for the request's id.
 pub(super) fn to_json(error: &ApiError) -> Value {
     let message = error.to_json()["error"]["message"].take();
-    json!({"type": "error", "error": {"type": kind(error), "message": message}})
+    let mut body = json!({"type": "error", "error": {"type": kind(error), "message": message}});
+    if let ApiError::Unsupported { param, .. } = error
+        && param == THREAD
+    {
+        // Clients that ask for a thread by default look for this before they send all of the conversation.
+        body["error"]["details"] =
+            json!({"error_code": "thread_unsupported_request", "unsupported": [THREAD]});
+    }
+    body
 }
 
 fn status(error: &ApiError) -> StatusCode {

@@ -1,21 +1,27 @@
-use serde_json::{Value, json};
-use troupe_actors::session::{FinishReason, Piece};
-use troupe_protocol::Usage;
+mod answers;
 
-use super::answer::MessageAnswer;
-use super::request;
+use serde_json::{Value, json};
+
+use super::{error, request};
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
-use crate::http::narrate::{Delta, Ending, Event, Narrator};
+use crate::http::reasoning::card_with;
+
+const PLAIN: &str = "{{ messages[0].content }}";
 
 fn chat_of(more: Value) -> Result<Value, ApiError> {
+    chat_for(PLAIN, more)
+}
+
+/// For a model with this template.
+fn chat_for(template: &str, more: Value) -> Result<Value, ApiError> {
     let mut body = json!({
         "model": "m",
         "max_tokens": 9,
         "messages": [{"role": "user", "content": "hi"}],
     });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    request::message(Fields::of(body, "body")?).map(Value::Object)
+    request::message(Fields::of(body, "body")?, &card_with(template)).map(Value::Object)
 }
 
 #[test]
@@ -29,6 +35,26 @@ fn conversations_become_chats() {
         (
             json!({"system": [{"type": "text", "text": "be", "cache_control": {"type": "ephemeral"}}]}),
             json!([{"role": "system", "content": "be"}, user("hi")]),
+        ),
+        (json!({"system": []}), json!([user("hi")])),
+        (
+            json!({"messages": [
+                user("a"),
+                {"role": "system", "content": [{"type": "text", "text": "be brief"}]},
+                user("b"),
+                {"role": "system", "content": []},
+            ]}),
+            json!([user("a"), {"role": "system", "content": "be brief"}, user("b")]),
+        ),
+        (
+            json!({"messages": [
+                user("a"),
+                {"role": "assistant", "content": [
+                    {"type": "thinking", "thinking": "", "signature": ""}, {"type": "text", "text": "b"},
+                ]},
+                user("c"),
+            ]}),
+            json!([user("a"), {"role": "assistant", "content": "b"}, user("c")]),
         ),
         // Neighbours of one role are one turn.
         (json!({"messages": [user("a"), user("b")]}), json!([{"role": "user", "content": parts}])),
@@ -93,18 +119,6 @@ fn parameters_become_chats() {
             json!({"tool_choice": {"type": "function", "function": {"name": "f"}}}),
         ),
         (
-            json!({"thinking": {"type": "disabled"}}),
-            json!({"chat_template_kwargs": {"enable_thinking": false}}),
-        ),
-        (
-            json!({"thinking": {"type": "disabled"}, "chat_template_kwargs": {"x": 1}}),
-            json!({"chat_template_kwargs": {"enable_thinking": false, "x": 1}}),
-        ),
-        (
-            json!({"thinking": {"type": "enabled", "budget_tokens": 8}}),
-            json!({"thinking_token_budget": 8, "chat_template_kwargs": {"enable_thinking": true}}),
-        ),
-        (
             json!({"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}}}),
             json!({
                 "reasoning_effort": "low",
@@ -114,12 +128,57 @@ fn parameters_become_chats() {
                 },
             }),
         ),
+        (json!({"output_config": {"effort": "max"}}), json!({"reasoning_effort": "max"})),
+        (json!({"temperature": 1, "fallbacks": []}), json!({"temperature": 1})),
         (json!({"cache_control": {"type": "ephemeral"}, "system": null}), json!({})),
     ] {
         let mut expected = chat_of(json!({})).unwrap();
         expected.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         assert_eq!(chat_of(body.clone()).unwrap(), expected, "{body}");
     }
+}
+
+#[test]
+fn thinking_is_switched_by_what_the_template_reads_and_refused_where_it_cannot_be() {
+    const ENABLE: &str = "{% if enable_thinking %}<think>{% endif %}{{ messages[0].content }}";
+    const THINKING: &str = "{% if thinking %}<think>{% endif %}{{ messages[0].content }}";
+    const ALWAYS: &str = "{{ messages[0].content }}<think>";
+    let (off, on) = (json!({"type": "disabled"}), json!({"type": "enabled", "budget_tokens": 8}));
+    let told = |display: &str| json!({"type": "adaptive", "display": display});
+    for (template, thinking, more) in [
+        (ENABLE, &off, json!({"chat_template_kwargs": {"enable_thinking": false}})),
+        (THINKING, &off, json!({"chat_template_kwargs": {"thinking": false}})),
+        (PLAIN, &off, json!({"chat_template_kwargs": {}})),
+        (THINKING, &on, json!({"chat_template_kwargs": {"thinking": true}, "thinking_token_budget": 8})),
+        (ALWAYS, &on, json!({"chat_template_kwargs": {}, "thinking_token_budget": 8})),
+        (ALWAYS, &json!({"type": "adaptive"}), json!({})),
+        (ALWAYS, &told("summarized"), json!({"include_reasoning": true})),
+        (ALWAYS, &told("omitted"), json!({"include_reasoning": false})),
+    ] {
+        let mut expected = chat_of(json!({})).unwrap();
+        expected.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let chat = chat_for(template, json!({"thinking": thinking})).unwrap();
+        assert_eq!(chat, expected, "{template} {thinking}");
+    }
+    let own = json!({"thinking": off, "chat_template_kwargs": {"x": 1}});
+    let variables = json!({"enable_thinking": false, "x": 1});
+    assert_eq!(chat_for(ENABLE, own).unwrap()["chat_template_kwargs"], variables);
+    let refused = chat_for(ALWAYS, json!({"thinking": off})).unwrap_err();
+    let message = "'thinking' is not supported: this model's chat template cannot turn reasoning off";
+    assert_eq!(refused.to_string(), message);
+}
+
+#[test]
+fn a_thread_is_refused_as_clients_fall_back_from() {
+    let refused = chat_of(json!({"thread": {"type": "create"}})).unwrap_err();
+    let error = json!({
+        "type": "invalid_request_error",
+        "message": "'thread' is not supported: this server does not implement it",
+        "details": {"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
+    });
+    assert_eq!(error::to_json(&refused)["error"], error);
+    let another = chat_of(json!({"compaction": {}})).unwrap_err();
+    assert_eq!(error::to_json(&another)["error"].get("details"), None);
 }
 
 #[test]
@@ -131,8 +190,8 @@ fn what_is_wrong_is_named_as_its_client_wrote_it() {
         (json!({"model": null}), "missing required parameter: 'model'"),
         (json!({"messages": []}), "invalid value for 'messages': 0 messages are not between 1 and 4096"),
         (
-            json!({"messages": [{"role": "system", "content": "x"}]}),
-            "invalid value for 'messages[0].role': \"system\" is not one of user, assistant",
+            json!({"messages": [{"role": "tool", "content": "x"}]}),
+            "invalid value for 'messages[0].role': \"tool\" is not one of user, assistant, system",
         ),
         (json!({"messages": [{"role": "user"}]}), "missing required parameter: 'messages[0].content'"),
         (
@@ -162,6 +221,35 @@ fn what_is_wrong_is_named_as_its_client_wrote_it() {
             "'system[0]' is not supported: blocks of type text are, not \"image\"",
         ),
         (json!({"temperature": 1.5}), "invalid value for 'temperature': 1.5 is not between 0 and 1"),
+        (json!({"temperature": -1}), "invalid value for 'temperature': -1 is not between 0 and 1"),
+        (
+            json!({"output_config": {"effort": "none"}}),
+            "invalid value for 'output_config.effort': \"none\" is not one of low, medium, high, xhigh, max",
+        ),
+        (
+            json!({"thinking": {"type": "adaptive", "display": "full"}}),
+            "invalid value for 'thinking.display': \"full\" is not one of summarized, omitted",
+        ),
+        (
+            json!({"thinking": {"type": "disabled", "display": "omitted"}}),
+            "unrecognized request argument supplied: thinking.display",
+        ),
+        (
+            json!({"tool_choice": "auto"}),
+            "invalid type for 'tool_choice': expected an object, but got a string instead",
+        ),
+        (
+            json!({"fallbacks": [{"model": "x"}]}),
+            "'fallbacks' is not supported: this server does not implement it, so only [] is accepted",
+        ),
+        (
+            json!({"fallback_credit_token": "x"}),
+            "'fallback_credit_token' is not supported: this server does not implement it",
+        ),
+        (
+            json!({"billing_policy": {}}),
+            "'billing_policy' is not supported: this server does not implement it",
+        ),
         (
             json!({"stop_sequences": "x"}),
             "invalid type for 'stop_sequences': expected an array of strings, but got a string instead",
@@ -186,124 +274,4 @@ fn what_is_wrong_is_named_as_its_client_wrote_it() {
     ] {
         assert_eq!(chat_of(body.clone()).unwrap_err().to_string(), message, "{body}");
     }
-}
-
-fn text(text: &str) -> Delta {
-    Delta::Text(Piece { text: text.to_owned(), tokens: Vec::new() })
-}
-
-fn reasoning(text: &str) -> Delta {
-    Delta::Reasoning(Piece { text: text.to_owned(), tokens: Vec::new() })
-}
-
-fn finished(reason: FinishReason, matched_stop: Option<usize>) -> Ending {
-    let usage = Usage { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 3, reasoning_tokens: 2 };
-    Ending::Finished { reason, usage, matched_stop }
-}
-
-async fn narrated(deltas: Vec<Delta>, ending: Ending) -> (Vec<Event>, Value) {
-    let mut answer = MessageAnswer::new("msg_1".into(), "m".into(), vec!["x".into(), "y".into()], 10);
-    let mut events = answer.open().await;
-    events.extend(deltas.into_iter().flat_map(|delta| answer.tell(delta)));
-    events.extend(answer.close(ending).await);
-    for event in &events {
-        assert_eq!(event.data["type"], event.name);
-    }
-    (events, answer.document())
-}
-
-#[actix::test]
-async fn blocks_follow_one_another_and_add_up_to_the_document() {
-    let deltas = vec![
-        reasoning("h"),
-        reasoning("m"),
-        text("a"),
-        text(""),
-        text("b"),
-        Delta::CallStarted { id: "call_1".into(), name: "f".into() },
-        Delta::CallArguments("{\"x\"".into()),
-        Delta::CallArguments(":1}".into()),
-        Delta::CallFinished,
-        Delta::CallStarted { id: "call_2".into(), name: "g".into() },
-        Delta::CallArguments("{}".into()),
-        Delta::CallFinished,
-    ];
-    let (events, document) = narrated(deltas, finished(FinishReason::ToolCalls, None)).await;
-    let told: Vec<(&str, Option<u64>)> =
-        events.iter().map(|event| (event.name, event.data["index"].as_u64())).collect();
-    let block = |index, deltas: usize| {
-        let delta = std::iter::repeat_n(("content_block_delta", Some(index)), deltas);
-        [("content_block_start", Some(index))]
-            .into_iter()
-            .chain(delta)
-            .chain([("content_block_stop", Some(index))])
-    };
-    let blocks = block(0, 2).chain(block(1, 2)).chain(block(2, 2)).chain(block(3, 1));
-    let start = [("message_start", None)];
-    let end = [("message_delta", None), ("message_stop", None)];
-    assert_eq!(told, start.into_iter().chain(blocks).chain(end).collect::<Vec<_>>());
-    assert_eq!(
-        document,
-        json!({
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "m",
-            "content": [
-                {"type": "thinking", "thinking": "hm", "signature": ""},
-                {"type": "text", "text": "ab"},
-                {"type": "tool_use", "id": "call_1", "name": "f", "input": {"x": 1}},
-                {"type": "tool_use", "id": "call_2", "name": "g", "input": {}},
-            ],
-            "stop_reason": "tool_use",
-            "stop_sequence": null,
-            "usage": {
-                "input_tokens": 6,
-                "cache_creation_input_tokens": 0,
-                "cache_read_input_tokens": 4,
-                "output_tokens": 3,
-                "output_tokens_details": {"thinking_tokens": 2},
-                "service_tier": "standard",
-            },
-        })
-    );
-    assert_eq!(events[events.len() - 2].data["usage"], document["usage"]);
-    assert_eq!(events[0].data["message"]["usage"]["input_tokens"], 10);
-}
-
-#[actix::test]
-async fn why_a_message_ended_is_told() {
-    for (ending, reason, sequence) in [
-        (finished(FinishReason::Stop, None), "end_turn", None),
-        (finished(FinishReason::Length, None), "max_tokens", None),
-        (finished(FinishReason::Stop, Some(1)), "stop_sequence", Some("y")),
-    ] {
-        let (events, document) = narrated(vec![text("a")], ending).await;
-        let expected = json!({"stop_reason": reason, "stop_sequence": sequence});
-        assert_eq!(events[events.len() - 2].data["delta"], expected);
-        assert_eq!(
-            (&document["stop_reason"], &document["stop_sequence"]),
-            (&json!(reason), &json!(sequence))
-        );
-    }
-    let call = vec![
-        Delta::CallStarted { id: "call_1".into(), name: "f".into() },
-        Delta::CallArguments("{\"x".into()),
-    ];
-    let (_, document) = narrated(call, finished(FinishReason::Length, None)).await;
-    assert_eq!(
-        (&document["stop_reason"], &document["content"][0]["input"]),
-        (&json!("max_tokens"), &json!({}))
-    );
-    let call = vec![
-        Delta::CallStarted { id: "call_1".into(), name: "f".into() },
-        Delta::CallArguments("{\"x\": [1e999, -1E+400, 2e5], \"1e999\\\"1e999\": true, \"y\": ".into()),
-        Delta::CallArguments(format!("9{}}}", "0".repeat(400))),
-    ];
-    let (_, document) = narrated(call, finished(FinishReason::ToolCalls, None)).await;
-    let input = json!({"x": [f64::MAX, f64::MIN, 2e5], "1e999\"1e999": true, "y": f64::MAX});
-    assert_eq!(document["content"][0]["input"], input, "what no number holds is the largest that one does");
-    let (events, _) = narrated(vec![text("a")], Ending::Failed(ApiError::internal("it broke"))).await;
-    let error = json!({"type": "error", "error": {"type": "api_error", "message": "it broke"}});
-    assert_eq!(events.last().unwrap().data, error);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::http::error::{ApiError, echo};
-use crate::http::fields::{Fields, Unimplemented, to_list, to_string, wrong_type};
+use crate::http::fields::{Fields, Unimplemented, to_list, to_string};
 
 /// Of a tool's fields.
 const UNIMPLEMENTED: &[Unimplemented] = &[
@@ -24,7 +24,10 @@ pub(super) fn read(fields: &mut Fields, chat: &mut Map<String, Value>) -> Result
         chat.insert("tools".to_owned(), tools.collect::<Result<Vec<_>, _>>()?.into());
     }
     match fields.take("tool_choice") {
-        Some(choice) => read_choice(choice, chat).map_err(|error| error.within("tool_choice")),
+        Some(choice) => {
+            let choice = Fields::of(choice, "tool_choice")?;
+            read_choice(choice, chat).map_err(|error| error.within("tool_choice"))
+        }
         None => Ok(()),
     }
 }
@@ -58,9 +61,7 @@ fn read_tool(param: &str, tool: Value) -> Result<Value, ApiError> {
     Ok(function)
 }
 
-fn read_choice(choice: Value, chat: &mut Map<String, Value>) -> Result<(), ApiError> {
-    let Value::Object(_) = &choice else { return Err(wrong_type("type", "a string in an object", &choice)) };
-    let mut choice = Fields::of(choice, "tool_choice")?;
+fn read_choice(mut choice: Fields, chat: &mut Map<String, Value>) -> Result<(), ApiError> {
     let kind = to_string("type", choice.required("type")?)?;
     let choice_of_chat = match kind.as_str() {
         "auto" | "none" => json!(kind),

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
 use super::endpoint::word;
+use crate::http::admission::TIERS;
 
 /// How to answer.
 #[derive(ToSchema)]
@@ -127,8 +128,7 @@ pub(super) fn mirostat() -> Object {
 
 /// The tiers that a request may ask for.
 pub(super) fn service_tier() -> Object {
-    let values =
-        ["auto", "default", "flex", "priority"].map(|tier| json!(tier)).into_iter().chain([json!(null)]);
+    let values = TIERS.map(|(tier, _)| json!(tier)).into_iter().chain([json!(null)]);
     ObjectBuilder::new().schema_type(nullable(Type::String)).enum_values(Some(values)).build()
 }
 

@@ -62,9 +62,6 @@ struct MessageRequest {
     /// Strings that end the text and are not part of it.
     #[schema(max_items = 16)]
     stop_sequences: Option<Vec<String>>,
-    /// 0 takes the most likely token always.
-    #[schema(minimum = 0, maximum = 1)]
-    temperature: Option<f32>,
     /// `user_id`: whom the client asks for. It changes nothing.
     metadata: Option<BTreeMap<String, Option<String>>>,
 }
@@ -79,7 +76,7 @@ struct MessagePrompt {
     /// The model's name.
     model: String,
     /// Turns of `user` and `assistant`: a text, or blocks of it, of calls and of their results. If the assistant's is
-    /// the last, it is gone on with.
+    /// the last, it is gone on with. `system` may speak between them.
     #[schema(min_items = 1, value_type = Vec<Object>)]
     messages: Vec<Map<String, Value>>,
     /// The system prompt: a text, or text blocks.
@@ -93,10 +90,13 @@ struct MessagePrompt {
     /// `format`: a schema that the answer follows; `effort`.
     #[schema(value_type = Option<Object>)]
     output_config: Option<Map<String, Value>>,
+    /// 0 takes the most likely token always.
+    #[schema(minimum = 0, maximum = 1)]
+    temperature: Option<f32>,
     /// Every prefix is cached; this changes nothing.
     #[schema(value_type = Option<Object>)]
     cache_control: Option<Map<String, Value>>,
-    /// Whether the model thinks first, and for how many tokens.
+    /// Whether the model thinks first, for how many tokens, and whether that is told.
     #[schema(value_type = Option<Object>)]
     thinking: Option<Map<String, Value>>,
 }
@@ -172,6 +172,9 @@ struct AnthropicError {
 struct AnthropicErrorBody {
     r#type: String,
     message: String,
+    /// There if `thread` was asked for: `error_code` is `thread_unsupported_request`.
+    #[schema(value_type = Option<Object>)]
+    details: Option<Map<String, Value>>,
 }
 
 fn message_word() -> Object {

@@ -27,6 +27,14 @@ pub(super) fn retrieve() -> Endpoint {
 struct ModelList {
     #[schema(schema_with = list_word)]
     object: String,
+    /// The first model's.
+    #[schema(required = true)]
+    first_id: Option<String>,
+    /// The last model's.
+    #[schema(required = true)]
+    last_id: Option<String>,
+    /// Always false: all are in one list.
+    has_more: bool,
     data: Vec<Model>,
 }
 
@@ -46,10 +54,26 @@ struct Model {
     parent: Option<String>,
     /// The most tokens that a prompt and its answer may have together.
     max_model_len: u32,
+    #[schema(schema_with = model_word)]
+    r#type: String,
+    /// The id again.
+    display_name: String,
+    /// `created` in RFC 3339.
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(schema_with = active_word)]
+    lifecycle: String,
+    /// `max_model_len` under Anthropic's names.
+    max_input_tokens: u32,
+    max_tokens: u32,
 }
 
 fn list_word() -> Object {
     word(&["list"])
+}
+
+fn active_word() -> Object {
+    word(&["active"])
 }
 
 fn model_word() -> Object {

@@ -54,7 +54,7 @@ pub(super) fn delete() -> Endpoint {
         .for_whom(Access::Tenant)
         .part("id", ID)
         .answers::<Deleted>()
-        .fails(&[401, 404, 500])
+        .fails(&[400, 401, 404, 500])
 }
 
 pub(super) fn cancel() -> Endpoint {

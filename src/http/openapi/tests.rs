@@ -80,6 +80,7 @@ fn chat() -> Reader {
 
 /// Readers of the APIs that chat answers.
 fn translators() -> Vec<Reader> {
+    let card = model_card(CONTEXT).unwrap();
     let fields = |body: Value| Fields::of(body, "body");
     let question = || {
         let messages = json!([{"role": "user", "content": "hi"}]);
@@ -95,10 +96,10 @@ fn translators() -> Vec<Reader> {
         response("/v1/responses"),
         response("/v1/responses/input_tokens"),
         Reader::before_chat(("/v1/messages", messages::message()), own, reserved, || {
-            http::messages::message(fields(question())?).map(drop)
+            http::messages::message(fields(question())?, &card).map(drop)
         }),
         Reader::before_chat(("/v1/messages/count_tokens", messages::prompt()), own, reserved, || {
-            http::messages::prompt(fields(question())?).map(drop)
+            http::messages::prompt(fields(question())?, &card).map(drop)
         }),
     ]
 }

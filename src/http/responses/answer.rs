@@ -2,11 +2,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use actix_web::ResponseError as _;
+use actix_web::http::StatusCode;
 use serde_json::{Map, Value, json};
 use troupe_actors::session::{FinishReason, Piece};
 use troupe_protocol::Usage;
 
 use super::keeper::Keeper;
+use super::request::NAMES;
 use crate::http::admission::ServiceTier;
 use crate::http::chat_answer::scored_token;
 use crate::http::error::ApiError;
@@ -237,7 +240,7 @@ impl ResponseAnswer {
                 }
                 self.document["usage"] = usage_json(usage);
             }
-            Ending::Failed(error) => self.document["error"] = error_json(&error),
+            Ending::Failed(error) => self.document["error"] = error_json(error),
             Ending::Interrupted => {}
         }
         name
@@ -315,11 +318,16 @@ fn usage_json(usage: Usage) -> Value {
     })
 }
 
-/// The error of a response, which has a code and a message.
-fn error_json(error: &ApiError) -> Value {
-    let error = error.to_json()["error"].take();
-    let code = if error["code"].is_null() { json!("server_error") } else { error["code"].clone() };
-    json!({"code": code, "message": error["message"]})
+/// The error of a response, which has a code and a message. OpenAI's codes are a closed list, which knows no time limit
+/// and no server that shuts down.
+fn error_json(error: ApiError) -> Value {
+    let status = error.status_code();
+    let code = match status {
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_exceeded",
+        _ if status.is_client_error() => "invalid_prompt",
+        _ => "server_error",
+    };
+    json!({"code": code, "message": error.renamed(NAMES).to_json()["error"]["message"]})
 }
 
 /// A number as a person would write it: 0.7, not 0.699999988079071.

@@ -34,5 +34,6 @@ pub(in crate::http) async fn handle(
         Keeping::Forgotten => None,
     };
     let narrator = ResponseAnswer::new(&id, &served.card.id, &generation, request.repeated, keeper);
-    narrate::respond(running, narrator, generation.delivery).await
+    let answer = narrate::respond(running, narrator, generation.delivery).await;
+    answer.map_err(|error| error.renamed(request::NAMES))
 }

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
-use troupe_actors::response_store::Delete;
+use troupe_actors::response_store::{Delete, Deleted};
 
 use super::{kept, key_of};
 use crate::http::error::ApiError;
@@ -17,9 +17,13 @@ pub(in crate::http) async fn handle(
 ) -> Result<HttpResponse, ApiError> {
     let key = key_of(&request, &state, &tenant);
     let id = key.id.clone();
-    if kept(state.responses.send(Delete(key)).await)? {
-        Ok(HttpResponse::Ok().json(json!({"id": id, "object": "response", "deleted": true})))
-    } else {
-        Err(ApiError::ResponseNotFound { id })
+    match kept(state.responses.send(Delete(key)).await)? {
+        Deleted::Gone => {
+            Ok(HttpResponse::Ok().json(json!({"id": id, "object": "response", "deleted": true})))
+        }
+        Deleted::InProgress => {
+            Err(ApiError::invalid("response_id", "the response is still in progress: cancel it first"))
+        }
+        Deleted::Unknown => Err(ApiError::ResponseNotFound { id }),
     }
 }

@@ -94,6 +94,10 @@ fn read_message(fields: &mut Fields) -> Result<Item, ApiError> {
         let reason = format!("{:?} is not one of {}", echo(&role), ROLES.join(", "));
         return Err(ApiError::invalid("role", reason));
     }
+    if role == "assistant" {
+        // What the model's makers call a part of its answer: templates have no word for it.
+        fields.string("phase")?;
+    }
     Ok(Item::Message { role, parts: parts("content", fields.required("content")?)? })
 }
 
@@ -146,6 +150,8 @@ fn read_part(param: &str, part: Value) -> Result<Value, ApiError> {
             }
         };
         part.take("logprobs");
+        // It marks what is to be cached; here every prefix is.
+        part.object("prompt_cache_breakpoint")?;
         Ok(text_part(to_string(text, part.required(text)?)?))
     };
     let read = read().map_err(|error| error.within(param))?;

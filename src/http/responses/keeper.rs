@@ -1,6 +1,7 @@
 //! The response store, as the one who makes a response meets it.
 
 use std::future::pending;
+use std::sync::Arc;
 
 use actix::Addr;
 use serde_json::Value;
@@ -15,7 +16,7 @@ pub(super) struct Keeper {
     store: Addr<ResponseStore>,
     key: Key,
     previous: Option<String>,
-    input: Vec<Value>,
+    input: Arc<[Value]>,
     state: State,
 }
 
@@ -37,14 +38,14 @@ impl Keeper {
         previous: Option<String>,
         input: Vec<Value>,
     ) -> Self {
-        Self { store, key, previous, input, state: State::Unknown }
+        Self { store, key, previous, input: input.into(), state: State::Unknown }
     }
 
     /// Announces the response, so that others can see and cancel it.
     pub(super) async fn begin(&mut self, document: Value) {
         let (cancel, cancelled) = oneshot::channel();
         // A store that is gone tells at the end, when there is something to keep.
-        if self.store.send(Begin { key: self.key.clone(), document, cancel }).await.is_ok() {
+        if self.store.send(Begin { record: self.record(document), cancel }).await.is_ok() {
             self.state = State::Running(cancelled);
         }
     }
@@ -66,16 +67,19 @@ impl Keeper {
     /// # Errors
     /// If the store cannot.
     pub(super) async fn keep(&mut self, document: Value) -> Result<(), ApiError> {
-        let record = Record {
+        let result = kept(self.store.send(Keep(self.record(document))).await);
+        self.state = State::Kept;
+        result
+    }
+
+    fn record(&self, document: Value) -> Record {
+        Record {
             id: self.key.id.clone(),
             tenant: self.key.tenant.clone(),
             previous: self.previous.clone(),
             document,
-            input: std::mem::take(&mut self.input),
-        };
-        let result = kept(self.store.send(Keep(record)).await);
-        self.state = State::Kept;
-        result
+            input: Arc::clone(&self.input),
+        }
     }
 }
 

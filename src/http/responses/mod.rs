@@ -24,7 +24,7 @@ use troupe_actors::response_store::{Key, StoreError};
 use super::error::ApiError;
 use super::state::AppState;
 use super::tenants::Tenant;
-use super::{get, method_not_allowed, post, read};
+use super::{get, method_not_allowed, post, read, unknown_path};
 
 pub(super) use prompt::read_alone;
 #[cfg(test)]
@@ -37,7 +37,10 @@ pub(super) fn configure(config: &mut web::ServiceConfig) {
         .route(read().to(retrieve::handle))
         .route(web::route().guard(guard::Delete()).to(delete::handle))
         .default_service(web::to(|request| method_not_allowed(request, "GET, HEAD, DELETE")));
+    // It is no response's id.
+    let compact = web::resource("/v1/responses/compact").to(unknown_path);
     config
+        .service(compact)
         .service(post("/v1/responses", web::post().to(create::handle)))
         .service(post("/v1/responses/input_tokens", web::post().to(input_tokens::handle)))
         .service(one)

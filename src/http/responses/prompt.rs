@@ -114,6 +114,10 @@ async fn recall(state: &AppState, tenant: &Tenant, id: &str) -> Result<Vec<Value
     match kept(state.responses.send(Recall(key)).await)? {
         Kept::Whole(items) => Ok(items),
         Kept::Broken { missing, .. } => Err(ApiError::PreviousResponseNotFound { id: missing }),
+        Kept::InProgress => {
+            let reason = "the response is still in progress: wait for its end, or cancel it";
+            Err(ApiError::invalid("previous_response_id", reason))
+        }
         Kept::TooLong => {
             let reason = format!("the conversation has more than {MAX_CHAIN} turns, or too much text");
             Err(ApiError::invalid("previous_response_id", reason))

@@ -18,6 +18,7 @@ pub(super) const NAMES: &Names = &[
     ("logprobs", "include"),
     ("tools[].function", "tools[]"),
     ("tool_choice.function", "tool_choice"),
+    ("tool_choice.allowed_tools.tools[].function", "tool_choice.tools[]"),
     ("tool_choice.allowed_tools", "tool_choice"),
 ];
 
@@ -52,7 +53,7 @@ pub(in crate::http) const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "moderation", neutral: &[] },
     Unimplemented { name: "personality", neutral: &[] },
     Unimplemented { name: "prompt", neutral: &[] },
-    Unimplemented { name: "prompt_cache_options", neutral: &[] },
+    Unimplemented { name: "prompt_cache_options", neutral: &[r#"{"mode":"implicit"}"#] },
 ];
 
 /// A request, validated as far as that needs neither store nor model.
@@ -220,7 +221,9 @@ impl Reader {
     /// `reasoning`: how much of it. Nobody summarises it, so only `auto`, which leaves that to the server, is taken.
     fn reasoning(&mut self, fields: &mut Fields) -> Result<(), ApiError> {
         const UNIMPLEMENTED: &[Unimplemented] = &[
+            Unimplemented { name: "context", neutral: &["\"auto\""] },
             Unimplemented { name: "generate_summary", neutral: &["\"auto\""] },
+            Unimplemented { name: "mode", neutral: &["\"standard\""] },
             Unimplemented { name: "summary", neutral: &["\"auto\""] },
         ];
         let mut reasoning = Fields::of(fields.take("reasoning").unwrap_or_else(|| json!({})), "reasoning")?;

@@ -1,15 +1,14 @@
-use serde_json::{Value, json};
-use troupe_actors::session::{FinishReason, Piece};
-use troupe_actors::testing::model_card;
-use troupe_protocol::{TenantId, Usage};
+mod answers;
 
-use super::answer::ResponseAnswer;
+use serde_json::{Value, json};
+use troupe_actors::testing::model_card;
+use troupe_protocol::TenantId;
+
 use super::input_items::Page;
 use super::items::{self, Messages};
 use super::request::{self, NAMES, ResponseRequest};
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
-use crate::http::narrate::{Delta, Ending, Event, Narrator};
 use crate::http::tenants::Tenant;
 
 fn read(more: Value) -> Result<ResponseRequest, ApiError> {
@@ -45,11 +44,25 @@ fn parameters_become_chats() {
         ),
         (json!({"reasoning": {"effort": "low", "summary": "auto"}}), json!({"reasoning_effort": "low"})),
         (
+            json!({
+                "reasoning": {"context": "auto", "mode": "standard"},
+                "prompt_cache_options": {"mode": "implicit"},
+            }),
+            json!({}),
+        ),
+        (
             json!({"include": ["message.output_text.logprobs", "reasoning.encrypted_content"]}),
             json!({"logprobs": true, "top_logprobs": 0}),
         ),
         (json!({"top_logprobs": 2}), json!({"logprobs": true, "top_logprobs": 2})),
         (json!({"tools": [flat]}), json!({"tools": [{"type": "function", "function": function}]})),
+        (
+            json!({"tools": [{
+                "name": "f", "type": "function", "parameters": {"type": "object"}, "strict": true, "description": null,
+                "allowed_callers": ["direct"], "async": false, "defer_loading": false, "output_schema": null,
+            }]}),
+            json!({"tools": [{"type": "function", "function": function}]}),
+        ),
         (
             json!({"tool_choice": "required", "parallel_tool_calls": false}),
             json!({"tool_choice": "required", "parallel_tool_calls": false}),
@@ -93,6 +106,36 @@ fn what_is_wrong_is_named_as_its_client_wrote_it() {
             "'tools[0].type' is not supported: this server runs no tools, so only \"function\" is, not \"web_search\"",
         ),
         (json!({"tools": [{"type": "function"}]}), "missing required parameter: 'tools[0].name'"),
+        (json!({"tools": [{"name": "f"}]}), "missing required parameter: 'tools[0].type'"),
+        (
+            json!({"tools": [{"type": "function", "name": "f", "defer_loading": true}]}),
+            "'tools[0].defer_loading' is not supported: this server does not implement it, so only false is accepted",
+        ),
+        (
+            json!({"tools": [{"type": "function", "name": "f", "async": true}]}),
+            "'tools[0].async' is not supported: this server does not implement it, so only false is accepted",
+        ),
+        (
+            json!({"tools": [{"type": "function", "name": "f", "allowed_callers": ["programmatic"]}]}),
+            "'tools[0].allowed_callers' is not supported: this server does not implement it, so only [\"direct\"] is \
+             accepted",
+        ),
+        (
+            json!({"tools": [{"type": "function", "name": "f", "output_schema": {}}]}),
+            "'tools[0].output_schema' is not supported: this server does not implement it",
+        ),
+        (
+            json!({"tools": [{"type": "function", "name": "f", "colour": "red"}]}),
+            "unrecognized request argument supplied: tools[0].colour",
+        ),
+        (
+            json!({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": ["f"]}}),
+            "invalid type for 'tool_choice.tools[0]': expected an object, but got a string instead",
+        ),
+        (
+            json!({"reasoning": {"mode": "pro"}}),
+            "'reasoning.mode' is not supported: this server does not implement it, so only \"standard\" is accepted",
+        ),
         (
             json!({"tool_choice": {"type": "file_search"}}),
             "'tool_choice.type' is not supported: this server runs no tools, so only \"function\" is, not \
@@ -130,6 +173,14 @@ fn what_is_wrong_is_named_as_its_client_wrote_it() {
 fn what_chat_refuses_is_refused_under_this_apis_name() {
     let card = model_card(64).unwrap();
     let tenant = Tenant::unlimited(TenantId::ANONYMOUS);
+    let allowed = |name: &str| {
+        json!({
+            "tools": [{"type": "function", "name": "f"}],
+            "tool_choice": {
+                "type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": name}],
+            },
+        })
+    };
     for (more, param) in [
         (json!({"max_output_tokens": 0}), "max_output_tokens"),
         (json!({"temperature": -1}), "temperature"),
@@ -137,6 +188,7 @@ fn what_chat_refuses_is_refused_under_this_apis_name() {
         (json!({"metadata": {"a": 1}}), "metadata.a"),
         (json!({"reasoning": {"effort": "vast"}}), "reasoning.effort"),
         (json!({"frequency": 1}), "frequency"),
+        (allowed("g"), "tool_choice.tools[0].name"),
     ] {
         let mut chat = read(more.clone()).unwrap().chat;
         chat.insert("messages".to_owned(), json!([{"role": "user", "content": "hi"}]));
@@ -166,9 +218,12 @@ fn items_become_messages_as_they_come_and_as_they_are_kept() {
         {"type": "function_call", "call_id": "2", "name": "g", "arguments": "{\"x\":1}"},
         {"type": "function_call_output", "call_id": "1", "output": "one"},
         {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "two"}]},
-        {"role": "assistant", "content": "b"},
-        {"role": "assistant", "content": "c"},
-        {"role": "developer", "content": [{"type": "input_text", "text": "d"}, {"type": "input_text", "text": "e"}]},
+        {"role": "assistant", "content": "b", "phase": "commentary"},
+        {"role": "assistant", "content": "c", "phase": null},
+        {"role": "developer", "content": [
+            {"type": "input_text", "text": "d"},
+            {"type": "input_text", "text": "e", "prompt_cache_breakpoint": {"mode": "explicit"}},
+        ]},
     ]);
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     let expected = json!([
@@ -261,132 +316,4 @@ fn pages_are_cut_out_in_either_order() {
         let refused = page(&[(name, value)]).unwrap_err();
         assert_eq!(refused.to_json()["error"]["param"], name, "{value}");
     }
-}
-
-fn text(text: &str) -> Delta {
-    Delta::Text(Piece { text: text.to_owned(), tokens: Vec::new() })
-}
-
-fn finished(reason: FinishReason) -> Ending {
-    let usage = Usage { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 3, reasoning_tokens: 2 };
-    Ending::Finished { reason, usage, matched_stop: None }
-}
-
-async fn narrated(deltas: Vec<Delta>, ending: Ending) -> (Vec<Event>, Value) {
-    let card = model_card(64).unwrap();
-    let mut request = read(json!({})).unwrap();
-    request.chat.insert("messages".to_owned(), json!([{"role": "user", "content": "hi"}]));
-    let tenant = Tenant::unlimited(TenantId::ANONYMOUS);
-    let chat = crate::http::as_chat::read(request.chat, NAMES, &card, &tenant).unwrap();
-    let mut answer = ResponseAnswer::new("resp_1", "m", &chat.generation, request.repeated, None);
-    let mut events = answer.open().await;
-    events.extend(deltas.into_iter().flat_map(|delta| answer.tell(delta)));
-    events.extend(answer.close(ending).await);
-    for (number, event) in events.iter().enumerate() {
-        assert_eq!(
-            (&event.data["type"], &event.data["sequence_number"]),
-            (&json!(event.name), &json!(number))
-        );
-    }
-    let document = answer.document();
-    assert_eq!(events.last().unwrap().data["response"], document);
-    (events, document)
-}
-
-fn names(events: &[Event]) -> Vec<&str> {
-    events.iter().map(|event| event.name.strip_prefix("response.").unwrap()).collect()
-}
-
-#[actix::test]
-async fn items_are_told_in_openais_order() {
-    let deltas = vec![
-        Delta::Reasoning(Piece { text: "hm".to_owned(), tokens: Vec::new() }),
-        text("a"),
-        text("b"),
-        Delta::CallStarted { id: "call_1".into(), name: "f".into() },
-        Delta::CallArguments("{\"x\"".into()),
-        Delta::CallArguments(":1}".into()),
-        Delta::CallFinished,
-    ];
-    let (events, document) = narrated(deltas, finished(FinishReason::ToolCalls)).await;
-    assert_eq!(
-        names(&events),
-        [
-            "created",
-            "in_progress",
-            "output_item.added",
-            "content_part.added",
-            "reasoning_text.delta",
-            "reasoning_text.done",
-            "content_part.done",
-            "output_item.done",
-            "output_item.added",
-            "content_part.added",
-            "output_text.delta",
-            "output_text.delta",
-            "output_text.done",
-            "content_part.done",
-            "output_item.done",
-            "output_item.added",
-            "function_call_arguments.delta",
-            "function_call_arguments.delta",
-            "function_call_arguments.done",
-            "output_item.done",
-            "completed",
-        ]
-    );
-    let done: Vec<&Value> = events
-        .iter()
-        .filter(|event| event.name == "response.output_item.done")
-        .map(|e| &e.data["item"])
-        .collect();
-    assert_eq!(document["output"].as_array().unwrap().iter().collect::<Vec<_>>(), done);
-    let output = &document["output"];
-    assert_eq!(output[0]["content"], json!([{"type": "reasoning_text", "text": "hm"}]));
-    assert_eq!(output[1]["content"][0]["text"], "ab");
-    assert_eq!(
-        (&output[2]["call_id"], &output[2]["name"], &output[2]["arguments"]),
-        (&json!("call_1"), &json!("f"), &json!("{\"x\":1}"))
-    );
-    assert_eq!(document["status"], "completed");
-    assert_eq!(
-        document["usage"],
-        json!({
-            "input_tokens": 10,
-            "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
-            "output_tokens": 3,
-            "output_tokens_details": {"reasoning_tokens": 2},
-            "total_tokens": 13,
-        })
-    );
-    for (index, event) in events.iter().enumerate().filter(|(_, event)| event.name.ends_with(".delta")) {
-        let item = &output[event.data["output_index"].as_u64().unwrap() as usize];
-        assert_eq!(event.data["item_id"], item["id"], "event {index}");
-    }
-}
-
-#[actix::test]
-async fn an_end_before_the_end_is_told() {
-    let (events, document) = narrated(vec![text("a")], finished(FinishReason::Length)).await;
-    assert_eq!(names(&events).last(), Some(&"incomplete"));
-    assert_eq!(document["incomplete_details"], json!({"reason": "max_output_tokens"}));
-    assert_eq!(
-        (&document["status"], &document["output"][0]["status"]),
-        (&json!("incomplete"), &json!("incomplete"))
-    );
-
-    let (events, document) = narrated(vec![text("a")], Ending::Failed(ApiError::internal("it broke"))).await;
-    assert_eq!(names(&events).last(), Some(&"failed"));
-    assert_eq!(document["error"], json!({"code": "server_error", "message": "it broke"}));
-
-    let (events, document) = narrated(vec![text("a")], Ending::Interrupted).await;
-    assert_eq!((names(&events).last(), &document["status"]), (Some(&"incomplete"), &json!("cancelled")));
-
-    let (_, document) = narrated(Vec::new(), finished(FinishReason::Stop)).await;
-    assert_eq!(document["output"][0]["content"][0]["text"], "", "an answer has a message, if an empty one");
-
-    let call =
-        vec![Delta::CallStarted { id: "call_1".into(), name: "f".into() }, Delta::CallArguments("{".into())];
-    let (_, document) = narrated(call, finished(FinishReason::Stop)).await;
-    assert_eq!(document["output"][0]["status"], "incomplete", "a call that was not ended is none to be made");
 }

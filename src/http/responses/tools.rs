@@ -3,7 +3,17 @@
 use serde_json::{Map, Value, json};
 
 use crate::http::error::{ApiError, echo};
-use crate::http::fields::{Fields, to_list, to_string, wrong_type};
+use crate::http::fields::{Fields, Unimplemented, to_list, to_string, wrong_type};
+
+/// What a template is told of a tool, and chat of how far its schema is to be trusted.
+const OF_FUNCTION: [&str; 4] = ["name", "description", "parameters", "strict"];
+/// Of a tool's other fields.
+const UNIMPLEMENTED: &[Unimplemented] = &[
+    Unimplemented { name: "allowed_callers", neutral: &["[\"direct\"]"] },
+    Unimplemented { name: "async", neutral: &["false"] },
+    Unimplemented { name: "defer_loading", neutral: &["false"] },
+    Unimplemented { name: "output_schema", neutral: &[] },
+];
 
 /// Chat's declarations of tools. Only a client's own functions are: what OpenAI's servers run is refused by name.
 ///
@@ -15,17 +25,21 @@ pub(super) fn declarations(tools: Value) -> Result<Value, ApiError> {
 }
 
 fn declaration(param: &str, tool: Value) -> Result<Value, ApiError> {
-    let Value::Object(mut function) = tool else { return Err(wrong_type(param, "an object", &tool)) };
-    match function.swap_remove("type") {
-        Some(Value::String(kind)) if kind == "function" => {}
-        Some(Value::String(kind)) => return Err(unsupported(&format!("{param}.type"), &kind)),
-        None | Some(Value::Null) => return Err(ApiError::Missing { param: format!("{param}.type") }),
-        Some(other) => return Err(wrong_type(&format!("{param}.type"), "a string", &other)),
-    }
+    let Value::Object(tool) = tool else { return Err(wrong_type(param, "an object", &tool)) };
+    // In the order that the client wrote, which is the prompt's too.
+    let (mut function, rest): (Map<_, _>, Map<_, _>) =
+        tool.into_iter().partition(|(name, _)| OF_FUNCTION.contains(&name.as_str()));
     function.retain(|_, value| !value.is_null());
+    let mut rest = Fields::of(Value::Object(rest), param)?;
+    let within = |error: ApiError| error.within(param);
+    let kind = rest.required("type").and_then(|kind| to_string("type", kind)).map_err(within)?;
+    if kind != "function" {
+        return Err(unsupported("type", &kind).within(param));
+    }
     if !function.contains_key("name") {
         return Err(ApiError::Missing { param: format!("{param}.name") });
     }
+    rest.finish(UNIMPLEMENTED).map_err(within)?;
     Ok(json!({"type": "function", "function": function}))
 }
 
@@ -44,9 +58,8 @@ pub(super) fn choice(choice: Value) -> Result<Value, ApiError> {
                 let mode = fields.required("mode")?;
                 let tools = to_list("tools", fields.required("tools")?)?;
                 let tools = tools.into_iter().enumerate().map(|(index, tool)| {
-                    let tool =
-                        choice_of_one(tool).map_err(|error| error.within(&format!("tools[{index}]")))?;
-                    Ok::<_, ApiError>(tool)
+                    let param = format!("tools[{index}]");
+                    choice_of_one(Fields::of(tool, &param)?).map_err(|error| error.within(&param))
                 });
                 let tools = tools.collect::<Result<Vec<_>, _>>()?;
                 Ok(json!({"type": kind, "allowed_tools": {"mode": mode, "tools": tools}}))
@@ -59,16 +72,14 @@ pub(super) fn choice(choice: Value) -> Result<Value, ApiError> {
     Ok(choice)
 }
 
-fn choice_of_one(tool: Value) -> Result<Value, ApiError> {
-    let Value::Object(tool) = tool else { return Err(wrong_type("type", "a string in an object", &tool)) };
-    let text = |tool: &Map<String, Value>, name: &str| {
-        let value = tool.get(name).cloned().filter(|value| !value.is_null());
-        to_string(name, value.ok_or_else(|| ApiError::Missing { param: name.to_owned() })?)
-    };
-    match text(&tool, "type")?.as_str() {
-        "function" => Ok(named(text(&tool, "name")?)),
-        other => Err(unsupported("type", other)),
+fn choice_of_one(mut tool: Fields) -> Result<Value, ApiError> {
+    let kind = to_string("type", tool.required("type")?)?;
+    if kind != "function" {
+        return Err(unsupported("type", &kind));
     }
+    let choice = named(to_string("name", tool.required("name")?)?);
+    tool.finish(&[])?;
+    Ok(choice)
 }
 
 fn named(name: String) -> Value {

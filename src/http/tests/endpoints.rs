@@ -145,6 +145,20 @@ async fn models_are_found_by_id_and_alias() {
 }
 
 #[actix_web::test]
+async fn a_model_has_what_anthropics_clients_read() {
+    let server = TestServer::start(|sequence| says(sequence, "x"));
+    let listed = server.get("/v1/models").await.json();
+    let ends = ["object", "first_id", "last_id", "has_more"].map(|name| &listed[name]);
+    assert_eq!(ends, [&json!("list"), &json!("test"), &json!("test"), &json!(false)]);
+    let model = &listed["data"][0];
+    assert_eq!((&model["type"], &model["display_name"]), (&json!("model"), &json!("test")));
+    let time = chrono::DateTime::parse_from_rfc3339(model["created_at"].as_str().unwrap()).unwrap();
+    assert_eq!(time.timestamp() as u64, model["created"].as_u64().unwrap());
+    assert_eq!(server.get("/v1/models/test").await.json(), *model);
+    server.stop().await;
+}
+
+#[actix_web::test]
 async fn tokenize_and_detokenize_are_each_others_reverse() {
     let server = TestServer::start(|_| Vec::new());
     let text = "é…😊<|end|>";

@@ -124,7 +124,7 @@ fn c015_c053_c091_c093_a_bad_value_is_named() {
         (json!({"metadata": []}), "metadata", "invalid_type"),
         (json!({"metadata": {"a": 1}}), "metadata.a", "invalid_type"),
         (json!({"metadata": {"a": "x".repeat(513)}}), "metadata.a", "invalid_value"),
-        (json!({"service_tier": "scale"}), "service_tier", "invalid_value"),
+        (json!({"service_tier": "slow"}), "service_tier", "invalid_value"),
         (json!({"chat_template_kwargs": []}), "chat_template_kwargs", "invalid_type"),
     ] {
         let (status, error) = chat_error(&extra);
@@ -325,6 +325,7 @@ async fn c005_c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
         (chunked_request, 413, None, Some("body_too_large")),
         (bad_chunk, 400, None, None),
         (head("GET", "/v1/nothing", ""), 404, None, Some("unknown_url")),
+        (post("/v1/responses/compact", b"{}"), 404, None, Some("unknown_url")),
         (head("GET", "/v1/models/nobody/none", ""), 404, Some("model"), Some("model_not_found")),
         (head("GET", "/v1/completions", ""), 405, None, None),
         (post("/health", b""), 405, None, None),

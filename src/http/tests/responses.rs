@@ -1,10 +1,15 @@
 //! What a real scheduler cannot be asked to do to a response.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use troupe_actors::testing::{says, token};
 use troupe_protocol::{Fault, RateStatuses, RejectReason, SequenceEvent, StepId};
 
-use super::client::TestServer;
+use super::client::{Reply, Script, TestServer, head, post};
 use super::tools::TWO_CALLS;
 
 const PATH: &str = "/v1/responses";
@@ -20,6 +25,100 @@ async fn a_rejection_keeps_its_status() {
         assert!(reply.header("retry-after").is_some());
     }
     server.stop().await;
+}
+
+/// Asks for a stream, and reads of it what tells the id of its response.
+async fn begin(server: &TestServer) -> (TcpStream, String) {
+    let request = json!({"input": "hi", "stream": true});
+    let mut stream = server.send(&post(PATH, request.to_string().as_bytes())).await;
+    let mut read = String::new();
+    loop {
+        let mut bytes = [0; 256];
+        let length = stream.read(&mut bytes).await.unwrap();
+        assert!(length > 0, "no id in {read}");
+        read += std::str::from_utf8(&bytes[..length]).unwrap();
+        if let Some((id, _)) = read.split_once("\"id\":\"resp_").and_then(|(_, rest)| rest.split_once('"')) {
+            return (stream, format!("resp_{id}"));
+        }
+    }
+}
+
+async fn ask(server: &TestServer, method: &str, path: &str) -> Reply {
+    let reply = server.ask(head(method, path, "content-length: 0\r\n"));
+    timeout(Duration::from_secs(30), reply).await.expect("an answer")
+}
+
+#[actix_web::test]
+async fn a_response_whose_client_has_stopped_reading_is_cancelled() {
+    const STALL: Duration = Duration::from_millis(300);
+    let mut server = TestServer::start(|_| vec![token(b'x'.into()); 200_000]);
+    let (mut stream, id) = begin(&server).await;
+    // Until sockets and buffers are full.
+    while timeout(STALL, server.seen.recv()).await.is_ok() {}
+    let path = format!("{PATH}/{id}");
+    let reply = ask(&server, "POST", &format!("{path}/cancel")).await;
+    let cancelled = reply.json();
+    assert_eq!((reply.status, &cancelled["status"]), (200, &json!("cancelled")), "{}", cancelled["error"]);
+    server.cancelled().await;
+    assert_eq!(server.get(&path).await.json(), cancelled);
+    // Whoever reads on in the end gets all of it.
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.unwrap();
+    let rest = String::from_utf8(rest).unwrap();
+    let told = rest.matches("event: response.output_text.delta").count();
+    let text = cancelled["output"][0]["content"][0]["text"].as_str().unwrap();
+    assert!((1..200_000).contains(&text.len()) && told.abs_diff(text.len()) < 4, "{told} of {}", text.len());
+    assert!(rest.contains("event: response.incomplete"));
+    server.idle().await;
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_response_in_progress_is_one_for_every_endpoint() {
+    let server = TestServer::start(|_| vec![token(b'x'.into()); 5]);
+    let (_stream, id) = begin(&server).await;
+    let path = format!("{PATH}/{id}");
+    assert_eq!(server.get(&path).await.json()["status"], "in_progress");
+    let items = server.get(&format!("{path}/input_items")).await.json();
+    assert_eq!(items["data"][0]["content"], json!([{"type": "input_text", "text": "hi"}]), "{items}");
+    let next = json!({"input": "and?", "previous_response_id": id});
+    for (reply, param) in [
+        (ask(&server, "DELETE", &path).await, "response_id"),
+        (server.post(PATH, &next).await, "previous_response_id"),
+        (server.post(&format!("{PATH}/input_tokens"), &next).await, "previous_response_id"),
+    ] {
+        let error = reply.json()["error"].take();
+        assert_eq!((reply.status, &error["param"]), (400, &json!(param)), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("the response is still in progress"), "{error}");
+    }
+    assert_eq!(ask(&server, "POST", &format!("{path}/cancel")).await.json()["status"], "cancelled");
+    assert_eq!(ask(&server, "DELETE", &path).await.json()["deleted"], true);
+    assert_eq!(server.get(&path).await.status, 404);
+    server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_failed_response_has_a_code_of_openais_list() {
+    let late: Script =
+        |_| vec![token(b'a'.into()), SequenceEvent::Failed(Fault::DeadlineExceeded { timeout: 250_000 })];
+    let ending: Script = |_| vec![token(b'a'.into()), SequenceEvent::Failed(Fault::Shutdown)];
+    let unguided: Script = |_| {
+        let fault = Fault::Guide { message: "it is too large".to_owned() };
+        vec![token(b'a'.into()), SequenceEvent::Failed(fault)]
+    };
+    for (script, code, said) in [
+        (late, "server_error", "250"),
+        (ending, "server_error", ""),
+        (unguided, "invalid_prompt", "'text.format'"),
+    ] {
+        let server = TestServer::start(script);
+        let reply = server.post(PATH, &json!({"input": "hi", "stream": true})).await;
+        let (_, data) = reply.body.rsplit_once("event: response.failed\ndata: ").expect(&reply.body);
+        let error = serde_json::from_str::<Value>(data.trim()).unwrap()["response"]["error"].take();
+        assert_eq!(error["code"], code);
+        assert!(error["message"].as_str().unwrap().contains(said), "{error}");
+        server.stop().await;
+    }
 }
 
 #[actix_web::test]
