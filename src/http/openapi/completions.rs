@@ -20,7 +20,7 @@ pub(super) fn endpoint() -> Endpoint {
         .takes(request())
         .answers::<Completion>()
         .streams::<Completion>()
-        .fails(&[400, 401, 404, 408, 413, 429, 500, 503, 504])
+        .fails(&[400, 401, 404, 408, 413, 415, 429, 500, 503, 504])
 }
 
 pub(super) fn request() -> Request {

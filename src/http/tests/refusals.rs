@@ -2,13 +2,16 @@
 
 use actix_web::ResponseError;
 use serde_json::{Value, json};
+use troupe_actors::template::TemplateError;
 use troupe_actors::testing::model_card;
+use troupe_actors::tokenizer_pool::PromptError;
 use troupe_protocol::TenantId;
 
 use super::client::{BODY_LIMIT, CONTEXT, TestServer, head, post};
 use crate::http::Tenant;
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
+use crate::http::generate::prompt_error;
 use crate::http::{chat_request, completions_request};
 
 /// As the parser reads the integer `18446744073709551616`.
@@ -189,11 +192,7 @@ fn c103_messages_are_checked_part_by_part() {
         ),
         (json!([{"role": "assistant", "tool_calls": 5}]), "messages[0].tool_calls", "invalid_type"),
         (json!([{"role": "assistant", "tool_calls": {}}]), "messages[0].tool_calls", "invalid_type"),
-        (
-            json!([{"role": "assistant", "tool_calls": [{}, "x"]}]),
-            "messages[0].tool_calls[1]",
-            "invalid_type",
-        ),
+        (json!([{"role": "assistant", "tool_calls": ["x"]}]), "messages[0].tool_calls[0]", "invalid_type"),
         (json!(null), "messages", "missing_required_parameter"),
     ] {
         let (status, error) = chat_error(&json!({ "messages": messages }));
@@ -281,6 +280,11 @@ fn c023_c028_c088_prompts_are_checked() {
         (json!({"prompt": "a", "logprobs": true}), "logprobs", "invalid_type"),
         (json!({"prompt": "a", "echo": true, "logprobs": 1}), "echo", "unsupported_parameter"),
         (json!({"prompt": "a", "messages": []}), "messages", "unknown_parameter"),
+        (
+            json!({"prompt": "a", "allowed_token_ids": [5], "guided_regex": "a"}),
+            "allowed_token_ids",
+            "invalid_value",
+        ),
     ] {
         let (status, error) = completion_error(body.clone());
         assert_eq!((status, &error["param"], &error["code"]), (400, &json!(param), &json!(code)), "{body}");
@@ -324,6 +328,7 @@ async fn c005_c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
         (head("POST", "/v1/chat/completions", &too_long), 413, None, Some("body_too_large")),
         (chunked_request, 413, None, Some("body_too_large")),
         (bad_chunk, 400, None, None),
+        (zipped, 415, None, Some("unsupported_content_encoding")),
         (head("GET", "/v1/nothing", ""), 404, None, Some("unknown_url")),
         (head("GET", "/v1/models/nobody/none", ""), 404, Some("model"), Some("model_not_found")),
         (head("GET", "/v1/completions", ""), 405, None, None),
