@@ -6,7 +6,9 @@ use troupe_actors::model_card::ModelCard;
 use super::error::{ApiError, echo};
 use super::fields::Fields;
 
-const EFFORTS: [&str; 6] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+pub(super) const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+/// What the highest is called where templates are told.
+const HIGHEST: &str = "xhigh";
 /// Variables by which templates are told whether to reason.
 const SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
 const EFFORT: &str = "reasoning_effort";
@@ -54,6 +56,7 @@ fn set_effort(effort: &str, card: &ModelCard, variables: &mut Map<String, Value>
         let reason = format!("{:?} is not one of {}", echo(effort), EFFORTS.join(", "));
         return Err(ApiError::invalid(EFFORT, reason));
     }
+    let effort = if effort == "max" { HIGHEST } else { effort };
     let reads = |name: &str| card.template.as_ref().is_some_and(|template| template.reads(name));
     let off = effort == "none";
     let switches: Vec<&str> = SWITCHES.into_iter().filter(|name| reads(name)).collect();
@@ -109,6 +112,7 @@ mod tests {
             (SWITCH, "none", json!({"enable_thinking": false})),
             (SWITCH, "high", json!({"enable_thinking": true})),
             (EFFORTFUL, "low", json!({"reasoning_effort": "low"})),
+            (EFFORTFUL, "max", json!({"reasoning_effort": "xhigh"})),
             (ALWAYS, "medium", json!({})),
             (NEVER, "none", json!({})),
         ] {
@@ -137,7 +141,7 @@ mod tests {
             (
                 SWITCH,
                 "much",
-                "invalid value for 'reasoning_effort': \"much\" is not one of none, minimal, low, medium, high, xhigh",
+                "invalid value for 'reasoning_effort': \"much\" is not one of none, minimal, low, medium, high, xhigh, max",
             ),
             (
                 EFFORTFUL,

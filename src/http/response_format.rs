@@ -26,6 +26,8 @@ pub(super) struct Format {
     fallback: Option<Grammar>,
     /// Where the request says so.
     param: &'static str,
+    /// Whether any text may come first.
+    is_behind_text: bool,
     /// What it was made of, if of more than that.
     sources: Vec<Source>,
 }
@@ -200,7 +202,18 @@ fn refusal(param: &str, error: GrammarError) -> ApiError {
 impl Format {
     /// One that `param` asks for. `fallback` serves if `grammar` cannot be compiled.
     pub(super) fn new(param: &'static str, grammar: Grammar, fallback: Option<Grammar>) -> Self {
-        Self { grammar, fallback, param, sources: Vec::new() }
+        Self { grammar, fallback, param, is_behind_text: false, sources: Vec::new() }
+    }
+
+    /// The same, of a grammar in which any text may come first.
+    #[must_use]
+    pub(super) fn behind_text(self) -> Self {
+        Self { is_behind_text: true, ..self }
+    }
+
+    /// Whether it says how the text begins.
+    pub(super) fn holds_from_the_start(&self) -> bool {
+        !self.is_behind_text
     }
 
     /// The same, made of `sources`: if it cannot be compiled, the first that cannot be by itself is refused.

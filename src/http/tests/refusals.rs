@@ -242,6 +242,26 @@ fn long_texts_are_not_given_back_whole() {
 }
 
 #[test]
+fn a_count_that_may_be_minus_one_says_so() {
+    for name in ["top_k", "repeat_last_n", "dry_penalty_last_n"] {
+        let (_, error) = chat_error(&json!({ name: -2 }));
+        let reason = "-2 is neither -1 nor between 0 and 4294967295";
+        assert_eq!(error["message"], format!("invalid value for '{name}': {reason}"));
+    }
+}
+
+#[test]
+fn a_template_that_never_ends_is_no_fault_of_its_clients() {
+    for (error, status, kind) in [
+        (TemplateError::OutOfFuel, 500, "server_error"),
+        (TemplateError::Raised("no".to_owned()), 400, "invalid_request_error"),
+    ] {
+        let error = prompt_error("messages", PromptError::Template(error));
+        assert_eq!((error.status_code().as_u16(), &error.to_json()["error"]["type"]), (status, &json!(kind)));
+    }
+}
+
+#[test]
 fn c015_null_is_absent_and_neutral_values_pass() {
     let card = model_card(CONTEXT).unwrap();
     let plain = json!({"messages": [{"role": "user", "content": "hi"}]});
@@ -305,6 +325,8 @@ async fn c005_c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
     let chunked = format!("{:x}\r\n{}\r\n0\r\n\r\n", BODY_LIMIT + 1, " ".repeat(BODY_LIMIT + 1));
     let mut chunked_request = head("POST", "/v1/completions", "transfer-encoding: chunked\r\n");
     chunked_request.extend(chunked.bytes());
+    let mut zipped = head("POST", "/v1/completions", "content-encoding: gzip\r\ncontent-length: 2\r\n");
+    zipped.extend(b"{}");
     let mut bad_chunk = head("POST", "/v1/completions", "transfer-encoding: chunked\r\n");
     bad_chunk.extend(b"zz\r\n{}\r\n0\r\n\r\n");
     for (request, status, param, code) in [

@@ -70,7 +70,8 @@ pub(super) fn calls(
     }
     let free = |tools: &[Tool]| Ok(output.free_grammar(tools, calls)?.unwrap_or_default());
     let schemas = Schemas::read(output, callable)?;
-    Ok(Some(format("tools", schemas.grammars(free, Grammar::made_lark))?.made_of(schemas.strict)))
+    let calls = format("tools", schemas.grammars(free, Grammar::made_lark))?;
+    Ok(Some(calls.behind_text().made_of(schemas.strict)))
 }
 
 /// A grammar by the schemas as they are, and one by as much of them as has to be enforced.
