@@ -115,6 +115,10 @@ fn check_calls(param: &str, fields: &Map<String, Value>) -> Result<(), ApiError>
 
 fn check_call(param: &str, call: &Value) -> Result<(), ApiError> {
     let Value::Object(fields) = call else { return Err(wrong_type(param, "an object", call)) };
+    match get(fields, "id") {
+        None | Some(Value::String(_)) => {}
+        Some(other) => return Err(wrong_type(&format!("{param}.id"), "a string", other)),
+    }
     match get(fields, "type") {
         None => {}
         Some(Value::String(kind)) if kind == "function" => {}

@@ -49,6 +49,7 @@ fn what_is_wrong_with_a_turn_of_the_assistant_s_is_named() {
         ),
         (calling(json!({})), "tool_calls[0].function", "missing required parameter"),
         (calling(json!({"type": 1})), "tool_calls[0].type", "invalid type"),
+        (calling(json!({"id": 1})), "tool_calls[0].id", "invalid type"),
         (
             calling(json!({"type": "custom", "custom": {"name": "f", "input": "x"}})),
             "tool_calls[0].type",
