@@ -50,7 +50,10 @@ impl ServiceTier {
 
     /// The tier of a request whose tenant may have no more than `max_priority`.
     pub(super) fn within(self, max_priority: Priority) -> Self {
-        match self.priority().min(max_priority) {
+        if self.priority() <= max_priority {
+            return self;
+        }
+        match max_priority {
             Priority::Batch => Self::Flex,
             Priority::Normal => Self::Default,
             Priority::Interactive => Self::Priority,

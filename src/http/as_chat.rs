@@ -24,7 +24,7 @@ pub(super) fn read(
     tenant: &Tenant,
 ) -> Result<ChatRequest, ApiError> {
     let request = Fields::of(Value::Object(fields), "body")
-        .and_then(|fields| chat_request::read(fields, card, tenant, entropy()));
+        .and_then(|fields| chat_request::read_translated(fields, card, tenant, entropy()));
     request.map_err(|error| error.renamed(names))
 }
 

@@ -2,22 +2,23 @@
 
 use serde_json::{Map, Value};
 use troupe_actors::model_card::ModelCard;
-use troupe_actors::template::Ending;
+use troupe_actors::template::{Ending, SET_VARIABLES};
 use troupe_protocol::sampling::MAX_LOGPROBS;
 
-use super::error::{ApiError, echo};
-use super::fields::{Fields, Unimplemented, to_list, wrong_type};
+use super::error::ApiError;
+use super::fields::{Fields, Unimplemented, to_list};
 use super::params::{self, Generation};
 use super::reasoning::{self, ReasoningOptions};
 use super::response_format;
 use super::tenants::Tenant;
 use super::tools::{self, Toolbox};
 
+mod messages;
+
+pub(super) use messages::ROLES;
+
 /// The most messages of one conversation.
 pub(super) const MAX_MESSAGES: usize = 4096;
-
-/// Who may say a message.
-pub(super) const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
 /// Fields of this endpoint that this server does not implement.
 pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
@@ -31,7 +32,9 @@ pub(super) const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "functions", neutral: &["[]"] },
     Unimplemented { name: "mm_processor_kwargs", neutral: &[] },
     Unimplemented { name: "modalities", neutral: &[r#"["text"]"#] },
+    Unimplemented { name: "moderation", neutral: &[] },
     Unimplemented { name: "prediction", neutral: &[] },
+    Unimplemented { name: "prompt_cache_options", neutral: &["{}", r#"{"mode":"implicit"}"#] },
     Unimplemented { name: "prompt_cache_retention", neutral: &["\"in_memory\"", "\"in-memory\""] },
     Unimplemented { name: "reasoning", neutral: &[] },
     Unimplemented { name: "store", neutral: &["false"] },
@@ -83,10 +86,33 @@ impl Conversation {
 /// # Errors
 /// The first field that is wrong, by name.
 pub(super) fn read(
+    fields: Fields,
+    card: &ModelCard,
+    tenant: &Tenant,
+    entropy: u64,
+) -> Result<ChatRequest, ApiError> {
+    read_with(fields, card, tenant, entropy, conversation)
+}
+
+/// Reads a chat request that was made of another API's, whose conversations may go on from a call that was cut off.
+///
+/// # Errors
+/// The first field that is wrong, by its name in chat.
+pub(super) fn read_translated(
+    fields: Fields,
+    card: &ModelCard,
+    tenant: &Tenant,
+    entropy: u64,
+) -> Result<ChatRequest, ApiError> {
+    read_with(fields, card, tenant, entropy, any_conversation)
+}
+
+fn read_with(
     mut fields: Fields,
     card: &ModelCard,
     tenant: &Tenant,
     entropy: u64,
+    conversation: fn(&mut Fields) -> Result<Conversation, ApiError>,
 ) -> Result<ChatRequest, ApiError> {
     params::check_model(&mut fields, card, tenant)?;
     let mut generation = params::read(&mut fields, card, entropy)?;
@@ -94,6 +120,8 @@ pub(super) fn read(
     generation.format = toolbox.format.take();
     let mut conversation = conversation(&mut fields)?;
     conversation.tools.clone_from(&toolbox.definitions);
+    generation.check_format()?;
+    check_continuation(&conversation, &generation)?;
     let reasoning = reasoning::read(&mut fields, card, &mut conversation.variables)?;
     generation.sampling.logprobs = logprobs(&mut fields)?;
     fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED, response_format::UNIMPLEMENTED].concat())?;
@@ -105,14 +133,19 @@ pub(super) fn read(
 /// # Errors
 /// The first field that is wrong, by name.
 pub(super) fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError> {
+    let conversation = any_conversation(fields)?;
+    messages::check_arguments(&conversation.messages)?;
+    Ok(conversation)
+}
+
+fn any_conversation(fields: &mut Fields) -> Result<Conversation, ApiError> {
     let messages = to_list("messages", fields.required("messages")?)?;
     if messages.is_empty() || messages.len() > MAX_MESSAGES {
         let reason = format!("{} messages are not between 1 and {MAX_MESSAGES}", messages.len());
         return Err(ApiError::invalid("messages", reason));
     }
-    for (index, message) in messages.iter().enumerate() {
-        check_message(&format!("messages[{index}]"), message)?;
-    }
+    let read = |(index, message)| messages::read(&format!("messages[{index}]"), message);
+    let messages = messages.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
     let generation_prompt = fields.bool("add_generation_prompt")?;
     let ending = match (fields.bool("continue_final_message")?.unwrap_or(false), generation_prompt) {
         (true, Some(true)) => {
@@ -123,70 +156,38 @@ pub(super) fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError
         (false, Some(false)) => Ending::Closed,
         (false, _) => Ending::GenerationPrompt,
     };
-    Ok(Conversation {
-        messages,
-        tools: Vec::new(),
-        ending,
-        variables: fields.object("chat_template_kwargs")?.unwrap_or_default(),
-    })
+    if let Some(last) = messages.last().filter(|_| ending == Ending::ContinueFinalMessage) {
+        messages::check_continued(last)?;
+    }
+    Ok(Conversation { messages, tools: Vec::new(), ending, variables: variables(fields)? })
 }
 
-fn check_message(param: &str, message: &Value) -> Result<(), ApiError> {
-    let Value::Object(fields) = message else {
-        return Err(wrong_type(param, "an object", message));
-    };
-    let role = match fields.get("role") {
-        Some(Value::String(role)) => role.as_str(),
-        None | Some(Value::Null) => return Err(ApiError::Missing { param: format!("{param}.role") }),
-        Some(other) => return Err(wrong_type(&format!("{param}.role"), "a string", other)),
-    };
-    if !ROLES.contains(&role) {
-        let reason = format!("{:?} is not one of {}", echo(role), ROLES.join(", "));
-        return Err(ApiError::invalid(format!("{param}.role"), reason));
-    }
-    check_tool_calls(&format!("{param}.tool_calls"), fields.get("tool_calls"))?;
-    let content = format!("{param}.content");
-    match fields.get("content") {
-        Some(Value::String(_)) => Ok(()),
-        Some(Value::Array(parts)) => {
-            let mut parts = parts.iter().enumerate();
-            parts.try_for_each(|(index, part)| check_part(&format!("{content}[{index}]"), part))
+/// `chat_template_kwargs`, without what the template is told of other fields.
+fn variables(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
+    const OF_REQUESTS: [&str; 2] = ["chat_template", "continue_final_message"];
+    let variables = fields.object("chat_template_kwargs")?.unwrap_or_default();
+    let is_set = |name: &str| SET_VARIABLES.contains(&name) || OF_REQUESTS.contains(&name);
+    match variables.iter().find(|(name, value)| is_set(name) && !value.is_null()) {
+        None => Ok(variables),
+        Some((name, _)) => {
+            let reason = match name.as_str() {
+                "strftime_now" => "it tells the server's clock".to_owned(),
+                name => format!("the request's own field {name} is the one for it"),
+            };
+            Err(ApiError::invalid(format!("chat_template_kwargs.{name}"), reason))
         }
-        // An assistant's message may hold nothing but calls.
-        None | Some(Value::Null) if role == "assistant" => Ok(()),
-        None | Some(Value::Null) => Err(ApiError::Missing { param: content }),
-        Some(other) => Err(wrong_type(&content, "a string or an array of parts", other)),
     }
 }
 
-/// What a call holds is the template's to read; that they are calls at all is not.
-fn check_tool_calls(param: &str, calls: Option<&Value>) -> Result<(), ApiError> {
-    match calls {
-        None | Some(Value::Null) => Ok(()),
-        Some(Value::Array(calls)) => match calls.iter().enumerate().find(|(_, call)| !call.is_object()) {
-            Some((index, call)) => Err(wrong_type(&format!("{param}[{index}]"), "an object", call)),
-            None => Ok(()),
-        },
-        Some(other) => Err(wrong_type(param, "an array of objects", other)),
-    }
-}
-
-fn check_part(param: &str, part: &Value) -> Result<(), ApiError> {
-    let Value::Object(fields) = part else {
-        return Err(wrong_type(param, "an object", part));
-    };
-    match fields.get("type") {
-        Some(Value::String(kind)) if kind == "text" => match fields.get("text") {
-            Some(Value::String(_)) => Ok(()),
-            None | Some(Value::Null) => Err(ApiError::Missing { param: format!("{param}.text") }),
-            Some(other) => Err(wrong_type(&format!("{param}.text"), "a string", other)),
-        },
-        Some(Value::String(kind)) => Err(ApiError::Unsupported {
-            param: param.to_owned(),
-            reason: format!("this model takes parts of type \"text\", not {:?}", echo(kind)),
-        }),
-        None | Some(Value::Null) => Err(ApiError::Missing { param: format!("{param}.type") }),
-        Some(other) => Err(wrong_type(&format!("{param}.type"), "a string", other)),
+/// Refuses a format for an answer of which the client wrote the beginning: a grammar speaks of a whole text.
+fn check_continuation(conversation: &Conversation, generation: &Generation) -> Result<(), ApiError> {
+    let format = generation.format.as_ref().filter(|format| format.holds_from_the_start());
+    match format.filter(|_| conversation.ending == Ending::ContinueFinalMessage) {
+        Some(format) => {
+            let reason = "it holds an answer from its beginning, so not one that continues the last message";
+            Err(ApiError::invalid(format.param(), reason))
+        }
+        None => Ok(()),
     }
 }
 
@@ -201,3 +202,6 @@ fn logprobs(fields: &mut Fields) -> Result<Option<u8>, ApiError> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

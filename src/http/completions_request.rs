@@ -63,6 +63,7 @@ pub(super) fn read(
     params::check_model(&mut fields, card, tenant)?;
     let prompts = prompts(fields.required("prompt")?, card.limits.vocab_size)?;
     let mut generation = params::read(&mut fields, card, entropy)?;
+    generation.check_format()?;
     let best_of = best_of(&mut fields, &generation)?;
     let choices = best_of.unwrap_or(generation.choices);
     if prompts.len() as u64 * u64::from(choices) > u64::from(MAX_CHOICES) {

@@ -25,6 +25,12 @@ pub(super) enum ApiError {
     /// The body's bytes are no text.
     #[error("the body is not valid UTF-8")]
     NotUtf8,
+    /// The body is compressed.
+    #[error("the body has the content-encoding '{}', but only one that is sent as it is, is read", echo(.encoding))]
+    BodyEncoded {
+        /// As the client named it.
+        encoding: String,
+    },
     /// The body did not arrive whole. The framework does not tell the two causes apart.
     #[error("the body did not arrive whole: it ended early, or its chunks are malformed")]
     BodyCutShort,
@@ -248,6 +254,7 @@ impl ApiError {
             Self::PreviousResponseNotFound { .. } => Some("previous_response_not_found"),
             Self::UnknownPath { .. } => Some("unknown_url"),
             Self::BodyTooLarge { .. } => Some("body_too_large"),
+            Self::BodyEncoded { .. } => Some("unsupported_content_encoding"),
             Self::Unauthorized => Some("invalid_api_key"),
             Self::Timeout(_) => Some("timeout"),
             Self::Busy(RejectReason::QueueFull { .. } | RejectReason::TenantQueueFull { .. }) => {
@@ -287,6 +294,7 @@ impl ResponseError for ApiError {
         match self {
             Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyEncoded { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::ModelNotFound { .. } | Self::ResponseNotFound { .. } | Self::UnknownPath { .. } => {
                 StatusCode::NOT_FOUND
             }
@@ -376,24 +384,4 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_are_renamed_with_what_lies_inside_them() {
-        for (param, from, to, expected) in [
-            ("stop", "stop", "stops", Some("stops")),
-            ("stop[1]", "stop", "stops", Some("stops[1]")),
-            ("stop_token_ids", "stop", "stops", None),
-            ("tools[3].function.name", "tools[].function", "tools[]", Some("tools[3].name")),
-            ("tools[3].type", "tools[].function", "tools[]", None),
-            ("a.b.c", "a.b", "x", Some("x.c")),
-        ] {
-            assert_eq!(rename(param, from, to).as_deref(), expected, "{param}");
-        }
-        let unknown = ApiError::Unrecognized { param: "b".to_owned() };
-        let renamed = unknown.clone().renamed(&[("b", "a.b")]);
-        assert!(matches!(renamed, ApiError::Unsupported { param, .. } if param == "a.b"));
-        assert_eq!(unknown.clone().renamed(&[("c", "d")]), unknown);
-    }
-}
+mod tests;

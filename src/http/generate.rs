@@ -100,9 +100,9 @@ pub(crate) fn entropy() -> u64 {
 /// A prompt that the tokenizer or template refused. `part` is the parameter that it came in.
 pub(super) fn prompt_error(part: &'static str, error: PromptError) -> ApiError {
     match error {
-        PromptError::Template(TemplateError::Syntax { .. }) | PromptError::Panicked => {
-            ApiError::internal(error.to_string())
-        }
+        // The template is the model's, and so is what it does for ever.
+        PromptError::Template(TemplateError::Syntax { .. } | TemplateError::OutOfFuel)
+        | PromptError::Panicked => ApiError::internal(error.to_string()),
         PromptError::TooLong { bytes, max_model_len } => {
             ApiError::TextTooLong { part, bytes, limit: max_model_len }
         }

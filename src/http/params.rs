@@ -299,6 +299,19 @@ fn delivery(fields: &mut Fields) -> Result<Delivery, ApiError> {
 }
 
 impl Generation {
+    /// Refuses a choice of tokens beside a format, which would take its place.
+    ///
+    /// # Errors
+    /// If there are both.
+    pub(super) fn check_format(&self) -> Result<(), ApiError> {
+        match self.format.as_ref().filter(|_| self.sampling.allowed.is_some()) {
+            Some(format) => {
+                Err(ApiError::invalid("allowed_token_ids", format!("it contradicts {}", format.param())))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The most tokens of a choice after a prompt of `prompt` tokens.
     ///
     /// # Errors

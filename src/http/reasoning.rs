@@ -6,7 +6,7 @@ use troupe_actors::model_card::ModelCard;
 use super::error::{ApiError, echo};
 use super::fields::Fields;
 
-const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+pub(super) const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 /// Variables by which templates are told whether to reason.
 const SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
 const EFFORT: &str = "reasoning_effort";

@@ -22,12 +22,13 @@ const MAX_VALUES: usize = 1 << 18;
 /// The media type is not looked at: JSON is what every endpoint takes.
 ///
 /// # Errors
-/// Too large (known at once if the client says the length), too slow, cut short, not UTF-8, not JSON, no object.
+/// Compressed, too large (known at once if the client says the length), too slow, cut short, not UTF-8, not JSON, no object.
 pub(super) async fn read_object(
     request: &HttpRequest,
     payload: web::Payload,
     limit: usize,
 ) -> Result<Fields, ApiError> {
+    check_encoding(request)?;
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
         return Err(ApiError::BodyTooLarge { limit });
@@ -36,6 +37,15 @@ pub(super) async fn read_object(
         .await
         .map_err(|_| ApiError::BodyTimeout { timeout_s: BODY_TIMEOUT.as_secs() })??;
     parse_object(&bytes)
+}
+
+/// A body comes as it is: what one that is compressed takes in memory is known only once it is read.
+fn check_encoding(request: &HttpRequest) -> Result<(), ApiError> {
+    let encodings = request.headers().get_all(header::CONTENT_ENCODING);
+    let encodings = encodings.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned());
+    let mut encodings =
+        encodings.filter(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity"));
+    encodings.next().map_or(Ok(()), |encoding| Err(ApiError::BodyEncoded { encoding }))
 }
 
 async fn collect(mut payload: web::Payload, limit: usize) -> Result<BytesMut, ApiError> {

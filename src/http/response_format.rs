@@ -26,6 +26,19 @@ pub(super) struct Format {
     fallback: Option<Grammar>,
     /// Where the request says so.
     param: &'static str,
+    /// Whether any text may come first.
+    is_behind_text: bool,
+    /// What it was made of, if of more than that.
+    sources: Vec<Source>,
+}
+
+/// A part of a request of which, beside others, a format is made.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Source {
+    /// Where the request says it.
+    pub(super) param: String,
+    /// It alone.
+    pub(super) grammar: Grammar,
 }
 
 /// Fields of vLLM's that say how it makes grammars.
@@ -189,7 +202,29 @@ fn refusal(param: &str, error: GrammarError) -> ApiError {
 impl Format {
     /// One that `param` asks for. `fallback` serves if `grammar` cannot be compiled.
     pub(super) fn new(param: &'static str, grammar: Grammar, fallback: Option<Grammar>) -> Self {
-        Self { grammar, fallback, param }
+        Self { grammar, fallback, param, is_behind_text: false, sources: Vec::new() }
+    }
+
+    /// The same, of a grammar in which any text may come first.
+    #[must_use]
+    pub(super) fn behind_text(self) -> Self {
+        Self { is_behind_text: true, ..self }
+    }
+
+    /// Whether it says how the text begins.
+    pub(super) fn holds_from_the_start(&self) -> bool {
+        !self.is_behind_text
+    }
+
+    /// The same, made of `sources`: if it cannot be compiled, the first that cannot be by itself is refused.
+    #[must_use]
+    pub(super) fn made_of(self, sources: Vec<Source>) -> Self {
+        Self { sources, ..self }
+    }
+
+    /// What it is by itself, as a source of another.
+    pub(super) fn to_source(&self) -> Source {
+        Source { param: self.param.to_owned(), grammar: self.grammar.clone() }
     }
 
     /// The schema, if it is JSON by one.
@@ -216,6 +251,11 @@ impl Format {
             (Err(GrammarError::Compile { .. }), Some(fallback)) => compile(fallback).await?,
             (compiled, _) => compiled,
         };
+        if matches!(compiled, Err(GrammarError::Compile { .. })) {
+            for Source { param, grammar } in &self.sources {
+                compile(grammar).await?.map_err(|error| refusal(param, error))?;
+            }
+        }
         compiled.map_err(|error| refusal(self.param, error))
     }
 }

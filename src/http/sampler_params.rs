@@ -93,6 +93,9 @@ fn top_k(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
 fn last_n(fields: &mut Fields, name: &str) -> Result<Option<LastN>, ApiError> {
     match fields.take(name) {
         Some(value) if value.as_i64() == Some(-1) => Ok(Some(LastN::All)),
+        Some(value) if value.as_i64().is_some_and(|count| count < -1) => {
+            Err(ApiError::invalid(name, format!("{value} is neither -1 nor between 0 and {}", u32::MAX)))
+        }
         Some(value) => to_u32(name, &value).map(|count| Some(LastN::Tokens(count))),
         None => Ok(None),
     }

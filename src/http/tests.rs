@@ -3,6 +3,7 @@
 mod client;
 mod disconnects;
 mod endpoints;
+mod forced_calls;
 mod formats;
 mod heartbeat;
 mod messages;

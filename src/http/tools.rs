@@ -18,6 +18,9 @@ pub(super) const MAX_NAME: usize = 64;
 /// The most bytes of the schema of a tool's parameters, as compact JSON.
 pub(super) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
+/// What templates read of a function beside what OpenAI defines: what it gives back, under the names of two families.
+const OF_RESULTS: [&str; 2] = ["return", "response"];
+
 /// What a request offers to the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Toolbox {
@@ -128,19 +131,31 @@ fn read_definitions(fields: &mut Fields) -> Result<Vec<Definition>, ApiError> {
     Ok(read)
 }
 
-/// A definition, whose function always has parameters and does not say `strict`, which is nothing to a template.
+/// A definition: the function of a tool.
 fn read_definition(param: &str, tool: Value) -> Result<Definition, ApiError> {
-    let mut outer = Fields::of(tool, param)?;
-    let within = |error: ApiError| error.within(param);
-    match to_string("type", outer.required("type").map_err(within)?).map_err(within)?.as_str() {
+    let mut fields = Fields::of(tool, param)?;
+    let function = take_function(&mut fields).map_err(|error| error.within(param))?;
+    let definition = read_function(format!("{param}.function"), function)?;
+    fields.finish(&[]).map_err(|error| error.within(param))?;
+    Ok(definition)
+}
+
+fn take_function(fields: &mut Fields) -> Result<Value, ApiError> {
+    match to_string("type", fields.required("type")?)?.as_str() {
         "function" => {}
         other => {
             let reason = format!("tools of type \"function\" are served, not {:?}", echo(other));
-            return Err(unsupported(format!("{param}.type"), reason));
+            return Err(unsupported("type", reason));
         }
     }
-    let param = format!("{param}.function");
-    let function = outer.required("function").map_err(within)?;
+    if fields.bool("strict")?.unwrap_or(false) {
+        return Err(ApiError::invalid("strict", "it belongs into function"));
+    }
+    fields.required("function")
+}
+
+/// A function, which always has parameters and does not say `strict`, which is nothing to a template.
+fn read_function(param: String, function: Value) -> Result<Definition, ApiError> {
     let Value::Object(mut function) = function else {
         return Err(wrong_type(&param, "an object", &function));
     };
@@ -151,6 +166,10 @@ fn read_definition(param: &str, tool: Value) -> Result<Definition, ApiError> {
     fields.string("description").map_err(within)?;
     let is_strict = fields.bool("strict").map_err(within)?.unwrap_or(false);
     let parameters = fields.object("parameters").map_err(within)?;
+    for name in OF_RESULTS {
+        fields.take(name);
+    }
+    fields.finish(&[]).map_err(within)?;
     // What leaves them out takes none.
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
     check_schema(&format!("{param}.parameters"), &parameters)?;
@@ -209,15 +228,14 @@ fn read_choice(fields: &mut Fields, names: &[&str]) -> Result<Choice, ApiError> 
 /// `{"type": "function", …}` or `{"type": "allowed_tools", …}`.
 fn read_choice_object(value: Value, names: &[&str]) -> Result<Choice, ApiError> {
     let within = |error: ApiError| error.within("tool_choice");
-    let mut fields = Fields::of(value.clone(), "tool_choice")?;
+    let mut fields = Fields::of(value, "tool_choice")?;
     let kind = to_string("type", fields.required("type").map_err(within)?).map_err(within)?;
     let choice = match kind.as_str() {
-        "function" => Choice::Named(named(&mut Fields::of(value, "")?, names).map_err(within)?),
+        "function" => Choice::Named(named(&mut fields, names).map_err(within)?),
         "allowed_tools" => {
             let param = "tool_choice.allowed_tools";
             let allowed = fields.required("allowed_tools").map_err(within)?;
-            return allowed_tools(&mut Fields::of(allowed, param)?, names)
-                .map_err(|error| error.within(param));
+            allowed_tools(Fields::of(allowed, param)?, names).map_err(|error| error.within(param))?
         }
         other => {
             let reason = format!(
@@ -227,10 +245,11 @@ fn read_choice_object(value: Value, names: &[&str]) -> Result<Choice, ApiError> 
             return Err(unsupported("tool_choice.type", reason));
         }
     };
+    fields.finish(&[]).map_err(within)?;
     Ok(choice)
 }
 
-fn allowed_tools(fields: &mut Fields, names: &[&str]) -> Result<Choice, ApiError> {
+fn allowed_tools(mut fields: Fields, names: &[&str]) -> Result<Choice, ApiError> {
     let mode = to_string("mode", fields.required("mode")?)?;
     let tools = to_list("tools", fields.required("tools")?)?;
     if tools.is_empty() {
@@ -238,9 +257,10 @@ fn allowed_tools(fields: &mut Fields, names: &[&str]) -> Result<Choice, ApiError
     }
     let read = |(index, tool): (usize, Value)| {
         let param = format!("tools[{index}]");
-        named(&mut Fields::of(tool, &param)?, names).map_err(|error| error.within(&param))
+        allowed_tool(Fields::of(tool, &param)?, names).map_err(|error| error.within(&param))
     };
     let allowed = tools.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    fields.finish(&[])?;
     match mode.as_str() {
         "auto" => Ok(Choice::Auto(Some(allowed))),
         "required" => Ok(Choice::Required(Some(allowed))),
@@ -248,13 +268,27 @@ fn allowed_tools(fields: &mut Fields, names: &[&str]) -> Result<Choice, ApiError
     }
 }
 
-/// The name in `{"type": "function", "function": {"name": …}}`, which has to be one of `names`.
+/// `{"type": "function", "function": {"name": …}}`.
+fn allowed_tool(mut fields: Fields, names: &[&str]) -> Result<String, ApiError> {
+    match fields.string("type")?.as_deref() {
+        None | Some("function") => {}
+        Some(other) => {
+            let reason = format!("tools of type \"function\" are served, not {:?}", echo(other));
+            return Err(unsupported("type", reason));
+        }
+    }
+    let name = named(&mut fields, names)?;
+    fields.finish(&[])?;
+    Ok(name)
+}
+
+/// The name in `"function": {"name": …}`, which has to be one of `names`.
 fn named(fields: &mut Fields, names: &[&str]) -> Result<String, ApiError> {
     let within = |error: ApiError| error.within("function");
     let mut function = Fields::of(fields.required("function")?, "function")?;
     let name = to_string("name", function.required("name").map_err(within)?).map_err(within)?;
     if names.contains(&name.as_str()) {
-        return Ok(name);
+        return function.finish(&[]).map_err(within).map(|()| name);
     }
     Err(ApiError::invalid("function.name", format!("{:?} is the name of no tool in tools", echo(&name))))
 }

@@ -234,7 +234,7 @@ fn a_schema_is_enforced_if_it_is_strict_and_as_far_as_it_can_be_otherwise() {
         server.client.post("/v1/chat/completions", &request(function(true, unenforceable.clone())));
     assert_eq!(response.status, 400);
     let error = response.json()["error"].take();
-    assert_eq!(error["param"], "tool_choice", "{error}");
+    assert_eq!(error["param"], "tools[0].function.parameters", "{error}");
     assert!(error["message"].as_str().unwrap().contains("uniqueItems"), "{error}");
 
     let answer = ask(&server, &request(function(false, unenforceable)));

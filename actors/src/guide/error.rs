@@ -1,6 +1,8 @@
 use thiserror::Error;
 use troupe_protocol::Fault;
 
+use super::grammar::Grammar;
+
 /// Why a grammar is refused. The client's to mend, but for the last two.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GrammarError {
@@ -95,4 +97,40 @@ pub(super) fn words(error: &impl ToString) -> String {
         return "oneOf is supported only where its alternatives exclude each other".to_owned();
     }
     text.split("\n<").next().unwrap_or_default().trim().replace('\n', " ")
+}
+
+/// llguidance's words on a grammar that it does not compile, in one line and without the lines of the grammar that it
+/// shows. Where in it the fault is, is told of one whose lines the client knows.
+pub(super) fn words_of_compiler(error: &impl ToString, grammar: &Grammar) -> String {
+    let text = error.to_string();
+    let shown = text.lines().take_while(|line| !is_excerpt(line)).collect::<Vec<_>>().join("\n");
+    let (place, reason) = split_place(&shown);
+    // The parser of expressions shows the expression, with a mark below it, before it says what is wrong.
+    let reason = match reason.split_once("regex parse error:") {
+        Some((before, after)) => {
+            let reason = after.rsplit_once("\nerror: ").map_or(after, |(_, reason)| reason);
+            format!("{before}regex parse error: {}", reason.trim_start())
+        }
+        None => reason.to_owned(),
+    };
+    match place.filter(|_| grammar.has_lines()) {
+        Some((line, column)) => format!("line {line}, column {column}: {}", words(&reason)),
+        None => words(&reason),
+    }
+}
+
+/// Whether it is a line as llguidance shows one: its number, a bar, and what it says.
+fn is_excerpt(line: &str) -> bool {
+    let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < line.trim_start().len() && rest.starts_with(" |")
+}
+
+/// What stands behind `at LINE(COLUMN): `, and these two, if the text begins so.
+fn split_place(text: &str) -> (Option<(u32, u32)>, &str) {
+    let split = || {
+        let (place, rest) = text.strip_prefix("at ").unwrap_or(text).split_once("): ")?;
+        let (line, column) = place.split_once('(')?;
+        Some(((line.parse().ok()?, column.parse().ok()?), rest))
+    };
+    split().map_or((None, text), |(place, rest)| (Some(place), rest))
 }

@@ -18,9 +18,12 @@ pub struct Grammar(Kind);
 enum Kind {
     Json(Value),
     Regex(String),
+    /// A client's own.
     Lark(String),
+    /// One that was made of something else, which a client wrote.
+    MadeLark(String),
     /// The same of texts of which a part is worth nothing.
-    LarkOfWholes(String),
+    MadeLarkOfWholes(String),
 }
 
 impl Grammar {
@@ -57,27 +60,33 @@ impl Grammar {
     /// # Errors
     /// A grammar beyond the limits.
     pub fn lark(grammar: &str) -> Result<Self, GrammarError> {
-        check_size(grammar.len())?;
-        if grammar.trim().is_empty() {
-            return Err(GrammarError::Empty);
-        }
+        check_lark(grammar)?;
         Ok(Self(Kind::Lark(grammar.to_owned())))
+    }
+
+    /// The same, where a client wrote something else of which the grammar was made: errors do not speak of its lines.
+    ///
+    /// # Errors
+    /// A grammar beyond the limits.
+    pub fn made_lark(grammar: &str) -> Result<Self, GrammarError> {
+        check_lark(grammar)?;
+        Ok(Self(Kind::MadeLark(grammar.to_owned())))
     }
 
     /// The same, of texts of which a part is worth nothing, as of JSON.
     ///
     /// # Errors
     /// A grammar beyond the limits.
-    pub fn lark_of_wholes(grammar: &str) -> Result<Self, GrammarError> {
-        Self::lark(grammar)?;
-        Ok(Self(Kind::LarkOfWholes(grammar.to_owned())))
+    pub fn made_lark_of_wholes(grammar: &str) -> Result<Self, GrammarError> {
+        check_lark(grammar)?;
+        Ok(Self(Kind::MadeLarkOfWholes(grammar.to_owned())))
     }
 
     /// The schema, if the text is JSON by one.
     pub fn schema(&self) -> Option<&Value> {
         match &self.0 {
             Kind::Json(schema) => Some(schema),
-            Kind::Regex(_) | Kind::Lark(_) | Kind::LarkOfWholes(_) => None,
+            Kind::Regex(_) | Kind::Lark(_) | Kind::MadeLark(_) | Kind::MadeLarkOfWholes(_) => None,
         }
     }
 
@@ -97,21 +106,33 @@ impl Grammar {
             return Err(GrammarError::EmptyChoice { index });
         }
         let literals: Vec<String> = choices.iter().map(|choice| json!(choice).to_string()).collect();
-        Ok(Self(Kind::Lark(format!("start: CHOICE\nCHOICE: {}\n", literals.join(" | ")))))
+        Ok(Self(Kind::MadeLark(format!("start: CHOICE\nCHOICE: {}\n", literals.join(" | ")))))
     }
 
     /// Whether a part of the text is worth nothing, as of JSON.
     pub(super) fn is_whole_or_nothing(&self) -> bool {
-        matches!(self.0, Kind::Json(_) | Kind::LarkOfWholes(_))
+        matches!(self.0, Kind::Json(_) | Kind::MadeLarkOfWholes(_))
+    }
+
+    /// Whether a client knows the lines that the compiler speaks of.
+    pub(super) fn has_lines(&self) -> bool {
+        matches!(self.0, Kind::Lark(_))
     }
 
     pub(super) fn to_library(&self) -> TopLevelGrammar {
         match &self.0 {
             Kind::Json(schema) => TopLevelGrammar::from_json_schema(schema::compact(schema)),
             Kind::Regex(pattern) => TopLevelGrammar::from_regex(pattern),
-            Kind::Lark(grammar) | Kind::LarkOfWholes(grammar) => TopLevelGrammar::from_lark(grammar.clone()),
+            Kind::Lark(grammar) | Kind::MadeLark(grammar) | Kind::MadeLarkOfWholes(grammar) => {
+                TopLevelGrammar::from_lark(grammar.clone())
+            }
         }
     }
+}
+
+fn check_lark(grammar: &str) -> Result<(), GrammarError> {
+    check_size(grammar.len())?;
+    if grammar.trim().is_empty() { Err(GrammarError::Empty) } else { Ok(()) }
 }
 
 fn check_size(bytes: usize) -> Result<(), GrammarError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use llguidance::Matcher;
 use troupe_protocol::{FinishReason, TokenId, TokenMask};
 
-use super::error::{GrammarError, GuideError, words};
+use super::error::{GrammarError, GuideError, words, words_of_compiler};
 use super::grammar::Grammar;
 use super::vocabulary::Vocabulary;
 
@@ -56,7 +56,8 @@ impl Guide {
         ends: &[TokenId],
     ) -> Result<Self, GrammarError> {
         let compiled = vocabulary.factory()?.create_parser(grammar.to_library());
-        let parser = compiled.map_err(|error| GrammarError::Compile { message: words(&error) })?;
+        let parser = compiled
+            .map_err(|error| GrammarError::Compile { message: words_of_compiler(&error, grammar) })?;
         let mut guide = Self {
             vocabulary: Arc::clone(vocabulary),
             matcher: Matcher::new(Ok(parser)),

@@ -160,6 +160,32 @@ fn what_cannot_be_compiled_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_refusal_speaks_of_what_the_client_wrote() {
+    let table = [
+        (Grammar::json_schema(json!({"not": {}})), "Unimplemented keys: [\"not\"]"),
+        (
+            Grammar::made_lark("start: \"x\" %json {\"not\": {}}"),
+            "failed to compile JSON schema: Unimplemented keys: [\"not\"]",
+        ),
+        (Grammar::regex("(a"), "invalid regex \"(a\" (in regex): regex parse error: unclosed group"),
+        (
+            Grammar::lark("start: \"a\" b\nb: /(/"),
+            "line 2, column 4: invalid regex \"(\" (in regex): regex parse error: unclosed group",
+        ),
+        (Grammar::lark("start: \"a\nb: /x/"), "line 1, column 10: lexer error"),
+        (
+            Grammar::lark("start: \"a\" (\nb: /x/"),
+            "line 1, column 13: Expected token ')', found '\\n' (at \"\\n\" ('\\n'))",
+        ),
+        (Grammar::lark("start: \"a\" nowhere"), "line 1, column 8: unknown name: \"nowhere\""),
+    ];
+    for (grammar, expected) in table {
+        let error = Guide::new(&vocabulary(), &grammar.unwrap(), &[END]).expect_err(expected);
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
 fn an_end_may_come_where_the_text_is_complete_and_nowhere_else() {
     let other_end = TokenId::from(b'!');
     let mut guide =

@@ -78,8 +78,9 @@ fn call_value(call: &Json, guard: &Guard) -> Value {
     }))
 }
 
-/// The mapping in an arguments string; a call without arguments may send an empty one.
-pub(super) fn parse_arguments(text: &str) -> Option<Json> {
+/// The mapping in an arguments string; a call without arguments may send an empty one. None of any other text: templates
+/// get it as it stands.
+pub fn parse_arguments(text: &str) -> Option<Json> {
     if text.trim().is_empty() {
         return Some(Json::Object(serde_json::Map::new()));
     }

@@ -14,7 +14,7 @@ pub enum ContentForm {
 }
 
 /// Names that a message's reasoning goes by; the first that is set fills the others that templates read.
-const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+pub const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// Brings client messages into the shape that templates expect.
 ///

@@ -20,7 +20,8 @@ mod probe;
 mod render;
 mod source;
 
+pub use convert::parse_arguments;
 pub use environment::RENDER_FUEL;
 pub use error::TemplateError;
-pub use messages::{ContentForm, normalise_messages};
-pub use render::{ChatTemplate, Ending, RenderInput, Rendered, TemplateTokens};
+pub use messages::{ContentForm, REASONING_FIELDS, normalise_messages};
+pub use render::{ChatTemplate, Ending, RenderInput, Rendered, SET_VARIABLES, TemplateTokens};

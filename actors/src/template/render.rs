@@ -71,6 +71,10 @@ pub struct ChatTemplate {
     variables: HashSet<String>,
 }
 
+/// Variables that a render sets by itself, whatever [`RenderInput::variables`] say.
+pub const SET_VARIABLES: [&str; 5] =
+    ["messages", "tools", "documents", "add_generation_prompt", "strftime_now"];
+
 /// Marks where a continued message ends; the text after it is cut. The name is that of `transformers`.
 const CONTINUE_TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
@@ -208,13 +212,13 @@ impl ChatTemplate {
         let messages: Value =
             input.messages.iter().map(|message| message_value(message, form, guard)).collect();
         let now = input.now;
-        variables.extend([
-            ("messages", messages),
-            ("tools", to_value(&input.tools, Role::Text, guard)),
-            ("documents", to_value(&input.documents, Role::Text, guard)),
-            ("add_generation_prompt", Value::from(input.ending == Ending::GenerationPrompt)),
-            ("strftime_now", Value::from_function(move |format: &str| strftime(now, format))),
-        ]);
+        variables.extend(SET_VARIABLES.into_iter().zip([
+            messages,
+            to_value(&input.tools, Role::Text, guard),
+            to_value(&input.documents, Role::Text, guard),
+            Value::from(input.ending == Ending::GenerationPrompt),
+            Value::from_function(move |format: &str| strftime(now, format)),
+        ]));
         let rendered = self.compiled()?.render(Value::from_pairs(variables));
         rendered.map_err(|error| TemplateError::from_render(&error))
     }

@@ -21,6 +21,7 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 pub(in crate::http) const NAMES: &Names = &[
     ("stop", "stop_sequences"),
     ("user", "metadata.user_id"),
+    ("response_format.json_schema", "output_config.format"),
     ("response_format", "output_config.format"),
     ("reasoning_effort", "output_config.effort"),
     ("tools[].function.parameters", "tools[].input_schema"),

@@ -6,11 +6,12 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::Object;
 
 use super::endpoint::{Access, Endpoint, word};
-use super::generation::{Generation, finish_reason, finish_reason_or_null};
+use super::generation::{Generation, finish_reason, finish_reason_or_null, word_or_null};
 use super::request::Request;
 use super::sampler::{Format, Labels, Sampler};
+use super::tools::{CallMade, ToolChoice, ToolDefinition};
 use super::usage::Usage;
-use crate::http::{chat_request, params, response_format};
+use crate::http::{chat_request, params, reasoning, response_format};
 
 pub(super) fn endpoint() -> Endpoint {
     Endpoint::post(
@@ -23,7 +24,7 @@ pub(super) fn endpoint() -> Endpoint {
     .takes(request())
     .answers::<ChatCompletion>()
     .streams::<ChatCompletionChunk>()
-    .fails(&[400, 401, 404, 408, 413, 429, 500, 503, 504])
+    .fails(&[400, 401, 404, 408, 413, 415, 429, 500, 503, 504])
 }
 
 pub(super) fn request() -> Request {
@@ -71,14 +72,14 @@ struct ChatCompletionRequest {
     #[schema(minimum = 0, maximum = 20)]
     top_logprobs: Option<i64>,
     /// Functions that the model may call, if it writes calls in a format that is known.
-    #[schema(value_type = Option<Vec<Object>>)]
-    tools: Option<Vec<Map<String, Value>>>,
+    #[schema(max_items = 128)]
+    tools: Option<Vec<ToolDefinition>>,
     /// `auto`, `none`, `required`, or an object that names a function or allows some of the tools.
-    #[schema(value_type = Option<Object>)]
-    tool_choice: Option<Value>,
+    tool_choice: Option<ToolChoice>,
     /// Whether it may call several at once. Absent: true.
     parallel_tool_calls: Option<bool>,
-    /// How much the model thinks first, if its template knows.
+    /// How much the model thinks first, if its template knows. `max` is `xhigh`.
+    #[schema(schema_with = effort)]
     reasoning_effort: Option<String>,
     /// Whether the answer tells its reasoning. Absent: true.
     include_reasoning: Option<bool>,
@@ -108,11 +109,14 @@ struct Message {
     /// Who says it.
     #[schema(schema_with = role)]
     role: String,
-    /// What is said. Only an assistant's message may be without.
+    /// What is said. Only an assistant's message may be without, if it has something else.
     content: Option<Content>,
+    /// What the assistant said instead, as a text: it becomes content.
+    refusal: Option<Value>,
     /// Calls that the assistant made.
-    #[schema(value_type = Option<Vec<Object>>)]
-    tool_calls: Option<Vec<Map<String, Value>>>,
+    tool_calls: Option<Vec<CallMade>>,
+    /// Of which call a message of `tool` is the result: a text, which it needs.
+    tool_call_id: Option<Value>,
 }
 
 /// A text, or parts of one.
@@ -120,16 +124,41 @@ struct Message {
 #[serde(untagged)]
 enum Content {
     Text(String),
-    Parts(Vec<TextPart>),
+    Parts(Vec<Part>),
 }
 
 /// A part of a message.
+#[derive(ToSchema)]
+#[serde(untagged)]
+enum Part {
+    Text(TextPart),
+    Refusal(RefusalPart),
+}
+
+/// Text.
 #[derive(ToSchema)]
 struct TextPart {
     #[schema(schema_with = text)]
     r#type: String,
     /// What is said.
     text: String,
+}
+
+/// What an assistant said instead of an answer: it becomes text.
+#[derive(ToSchema)]
+struct RefusalPart {
+    #[schema(schema_with = refusal)]
+    r#type: String,
+    /// What was said.
+    refusal: String,
+}
+
+fn refusal() -> Object {
+    word(&["refusal"])
+}
+
+fn effort() -> Object {
+    word_or_null(&reasoning::EFFORTS)
 }
 
 fn role() -> Object {

@@ -20,7 +20,7 @@ pub(super) fn endpoint() -> Endpoint {
         .takes(request())
         .answers::<Completion>()
         .streams::<Completion>()
-        .fails(&[400, 401, 404, 408, 413, 429, 500, 503, 504])
+        .fails(&[400, 401, 404, 408, 413, 415, 429, 500, 503, 504])
 }
 
 pub(super) fn request() -> Request {
@@ -52,8 +52,8 @@ pub(super) fn request() -> Request {
 struct CompletionRequest {
     /// What to complete.
     prompt: Prompt,
-    /// Only the value of `n` is accepted.
-    #[schema(minimum = 0, maximum = 4294967295u64)]
+    /// So many choices are generated, and the `n` best of them are answered with. Absent: `n`. More are not streamed.
+    #[schema(minimum = 1, maximum = 128)]
     best_of: Option<i64>,
     /// Report the log-probability of each token, and so many alternatives to it.
     #[schema(minimum = 0, maximum = 20)]

@@ -12,7 +12,7 @@ pub(super) fn endpoint() -> Endpoint {
         .for_whom(Access::Tenant)
         .takes(request())
         .answers::<Text>()
-        .fails(&[400, 401, 404, 408, 413, 500, 503])
+        .fails(&[400, 401, 404, 408, 413, 415, 500, 503])
 }
 
 pub(super) fn request() -> Request {

@@ -18,12 +18,13 @@ pub(super) const BEARER: &str = "bearer";
 pub(super) const API_KEY: &str = "api_key";
 
 /// Why a request fails, by the status that says so. Each body is an [`ErrorResponse`].
-const FAILURES: [(u16, &str); 10] = [
+const FAILURES: [(u16, &str); 11] = [
     (400, "The request is wrong; `param` names the part."),
     (401, "No valid key."),
     (404, "No such model, or no such path."),
     (408, "The body did not arrive in time."),
     (413, "The body is larger than the server reads."),
+    (415, "The body is compressed."),
     (429, "A queue is full or a rate is used up; `Retry-After` says when to come back."),
     (500, "Something broke that is not the client's to mend."),
     (503, "No model is loaded yet, or the server is being shut down."),

@@ -128,13 +128,20 @@ pub(super) fn mirostat() -> Object {
 
 /// The tiers that a request may ask for.
 pub(super) fn service_tier() -> Object {
-    let values = TIERS.map(|(tier, _)| json!(tier)).into_iter().chain([json!(null)]);
-    ObjectBuilder::new().schema_type(nullable(Type::String)).enum_values(Some(values)).build()
+    word_or_null(&TIERS.map(|(tier, _)| tier))
 }
 
 /// Why a choice ended.
 pub(super) fn finish_reason() -> Object {
     word(&[FinishReason::Stop, FinishReason::Length, FinishReason::ToolCalls].map(reason_name))
+}
+
+/// One of a set of words, or null, which counts as absent.
+pub(super) fn word_or_null(words: &[&str]) -> Object {
+    let mut object = word(words);
+    object.schema_type = nullable(Type::String);
+    object.enum_values.get_or_insert_default().push(json!(null));
+    object
 }
 
 /// Why a choice ended, in a chunk: null until it has.

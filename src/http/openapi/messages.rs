@@ -12,7 +12,7 @@ use super::endpoint::{Access, Endpoint, word};
 use super::request::Request;
 use crate::http::messages::{RESERVED, UNIMPLEMENTED};
 
-const FAILURES: &[u16] = &[400, 401, 404, 408, 413, 429, 500, 504, 529];
+const FAILURES: &[u16] = &[400, 401, 404, 408, 413, 415, 429, 500, 504, 529];
 
 pub(super) fn create() -> Endpoint {
     Endpoint::post("/v1/messages", "createMessage", "generate", "The next message, as Anthropic's API has it")

@@ -19,6 +19,7 @@ mod request;
 mod responses;
 mod sampler;
 mod tokenize;
+mod tools;
 mod usage;
 
 use std::sync::OnceLock;

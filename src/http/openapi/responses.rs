@@ -24,7 +24,7 @@ pub(super) fn create() -> Endpoint {
         )
         .answers::<Response>()
         .streams::<ResponseEvent>()
-        .fails(&[400, 401, 404, 408, 413, 429, 500, 503, 504])
+        .fails(&[400, 401, 404, 408, 413, 415, 429, 500, 503, 504])
 }
 
 pub(super) fn input_tokens() -> Endpoint {
@@ -33,7 +33,7 @@ pub(super) fn input_tokens() -> Endpoint {
         .for_whom(Access::Tenant)
         .takes(request())
         .answers::<InputTokens>()
-        .fails(&[400, 401, 404, 408, 413, 500, 503])
+        .fails(&[400, 401, 404, 408, 413, 415, 500, 503])
 }
 
 pub(super) fn retrieve() -> Endpoint {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::generation::{mirostat, service_tier};
+use super::tools::ResponseFormat;
 
 /// The sampling chain beyond what OpenAI's clients know. docs/sampling.md gives its order.
 #[derive(ToSchema)]
@@ -67,8 +68,7 @@ pub(super) struct Sampler {
 #[derive(ToSchema)]
 pub(super) struct Format {
     /// `text`, `json_object`, or `json_schema` with a schema.
-    #[schema(value_type = Option<Object>)]
-    response_format: Option<Map<String, Value>>,
+    response_format: Option<ResponseFormat>,
     /// One of `json`, `regex`, `choice`, `grammar`, `json_object`.
     #[schema(value_type = Option<Object>)]
     structured_outputs: Option<Map<String, Value>>,

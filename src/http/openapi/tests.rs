@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use troupe_actors::testing::model_card;
+use troupe_actors::testing::{calling_card, model_card};
 use troupe_protocol::TenantId;
 
 use super::{chat, completions, detokenize, document, messages, request::Request, responses, tokenize};
@@ -138,6 +138,51 @@ fn a_body_s_schema_has_the_fields_that_its_reader_takes() {
     let differences: Vec<_> =
         differences.filter(|(_, described, taken)| described.len() + taken.len() > 0).collect();
     assert!(differences.is_empty(), "(path, only described, only taken): {differences:#?}");
+}
+
+#[test]
+fn what_is_described_of_tools_and_formats_is_taken() {
+    let document = serde_json::to_value(document()).unwrap();
+    let described = |schema: &str| -> BTreeSet<String> {
+        let properties = document["components"]["schemas"][schema]["properties"].as_object();
+        properties.expect(schema).keys().cloned().collect()
+    };
+    let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    let function = json!({
+        "name": "f", "description": "", "parameters": {"type": "object"}, "strict": true, "return": {}, "response": {},
+    });
+    let tool = json!({"type": "function", "function": function, "strict": false});
+    let named = json!({"type": "function", "function": {"name": "f"}});
+    let list = json!({"mode": "auto", "tools": [named]});
+    let choice = json!({"type": "allowed_tools", "allowed_tools": list});
+    let schema = json!({"name": "a", "description": "", "schema": {}, "strict": true});
+    let format = json!({"type": "json_schema", "json_schema": schema});
+    for (name, value) in [
+        ("FunctionDefinition", &function),
+        ("ToolDefinition", &tool),
+        ("NamedFunction", &named),
+        ("AllowedTool", &named),
+        ("FunctionName", &named["function"]),
+        ("AllowedList", &list),
+        ("AllowedTools", &choice),
+        ("NamedSchema", &schema),
+        ("SchemaFormat", &format),
+        ("PlainFormat", &json!({"type": "text"})),
+    ] {
+        assert_eq!(described(name), names(value), "{name}");
+        assert_eq!(document["components"]["schemas"][name]["additionalProperties"], false, "{name}");
+    }
+    let card = calling_card(CONTEXT).unwrap();
+    for choice in [named, choice] {
+        let messages = json!([{"role": "user", "content": "hi"}]);
+        let body = json!({
+            "messages": messages, "tools": [tool], "tool_choice": choice, "response_format": format,
+        });
+        let fields = Fields::of(body, "body").unwrap();
+        let read =
+            http::chat_request::read(fields, &card, &Tenant::unlimited(TenantId::ANONYMOUS), 0).map(drop);
+        assert_eq!(read, Ok(()), "{choice}");
+    }
 }
 
 #[test]

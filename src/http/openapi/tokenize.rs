@@ -1,12 +1,13 @@
 //! `POST /tokenize`; the reader is beside the handler.
 #![expect(dead_code, reason = "the types are read by their derive alone")]
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use super::chat::Conversation;
 use super::endpoint::{Access, Endpoint};
 use super::request::Request;
+use super::tools::ToolDefinition;
 use crate::http::tokenize;
 
 pub(super) fn endpoint() -> Endpoint {
@@ -14,7 +15,7 @@ pub(super) fn endpoint() -> Endpoint {
         .for_whom(Access::Tenant)
         .takes(request())
         .answers::<Tokens>()
-        .fails(&[400, 401, 404, 408, 413, 500, 503])
+        .fails(&[400, 401, 404, 408, 413, 415, 500, 503])
 }
 
 pub(super) fn request() -> Request {
@@ -36,8 +37,8 @@ struct TokenizeRequest {
     /// Whether a text gets the tokenizer's special tokens. Absent: as the model is configured.
     add_special_tokens: Option<bool>,
     /// Functions that the conversation's template is told of.
-    #[schema(value_type = Option<Vec<Object>>)]
-    tools: Option<Vec<Map<String, Value>>>,
+    #[schema(max_items = 128)]
+    tools: Option<Vec<ToolDefinition>>,
     /// Spell the tokens too.
     return_token_strs: Option<bool>,
 }

@@ -53,7 +53,7 @@ pub(in crate::http) const UNIMPLEMENTED: &[Unimplemented] = &[
     Unimplemented { name: "moderation", neutral: &[] },
     Unimplemented { name: "personality", neutral: &[] },
     Unimplemented { name: "prompt", neutral: &[] },
-    Unimplemented { name: "prompt_cache_options", neutral: &[r#"{"mode":"implicit"}"#] },
+    Unimplemented { name: "prompt_cache_options", neutral: &["{}", r#"{"mode":"implicit"}"#] },
 ];
 
 /// A request, validated as far as that needs neither store nor model.

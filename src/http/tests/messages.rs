@@ -158,6 +158,27 @@ async fn a_tool_that_chat_refuses_is_named_as_its_client_wrote_it() {
 }
 
 #[actix_web::test]
+async fn a_turn_that_is_continued_has_no_format() {
+    let server = TestServer::calling(|sequence| says(sequence, "x"));
+    let format = json!({"format": {"type": "json_schema", "schema": {"type": "object"}}});
+    for (extra, named) in [
+        (json!({ "output_config": format }), Some("'output_config.format.schema'")),
+        (json!({"tools": tools(), "tool_choice": {"type": "any"}}), Some("'tool_choice'")),
+        (json!({"tools": tools()}), None),
+    ] {
+        let mut request = ask(false);
+        request["messages"] =
+            json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "{"}]);
+        request.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let reply = server.post(PATH, &request).await;
+        assert_eq!(reply.status, if named.is_some() { 400 } else { 200 }, "{reply:?}");
+        let message = reply.json()["error"]["message"].take();
+        assert!(named.is_none_or(|named| message.as_str().unwrap().contains(named)), "{message}");
+    }
+    server.stop().await;
+}
+
+#[actix_web::test]
 async fn a_budget_closes_the_thinking() {
     let server = TestServer::calling(thinks);
     let mut request = ask(false);

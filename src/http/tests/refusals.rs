@@ -2,13 +2,16 @@
 
 use actix_web::ResponseError;
 use serde_json::{Value, json};
+use troupe_actors::template::TemplateError;
 use troupe_actors::testing::model_card;
+use troupe_actors::tokenizer_pool::PromptError;
 use troupe_protocol::TenantId;
 
 use super::client::{BODY_LIMIT, CONTEXT, TestServer, head, post};
 use crate::http::Tenant;
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
+use crate::http::generate::prompt_error;
 use crate::http::{chat_request, completions_request};
 
 /// As the parser reads the integer `18446744073709551616`.
@@ -189,11 +192,7 @@ fn c103_messages_are_checked_part_by_part() {
         ),
         (json!([{"role": "assistant", "tool_calls": 5}]), "messages[0].tool_calls", "invalid_type"),
         (json!([{"role": "assistant", "tool_calls": {}}]), "messages[0].tool_calls", "invalid_type"),
-        (
-            json!([{"role": "assistant", "tool_calls": [{}, "x"]}]),
-            "messages[0].tool_calls[1]",
-            "invalid_type",
-        ),
+        (json!([{"role": "assistant", "tool_calls": ["x"]}]), "messages[0].tool_calls[0]", "invalid_type"),
         (json!(null), "messages", "missing_required_parameter"),
     ] {
         let (status, error) = chat_error(&json!({ "messages": messages }));
@@ -243,6 +242,26 @@ fn long_texts_are_not_given_back_whole() {
 }
 
 #[test]
+fn a_count_that_may_be_minus_one_says_so() {
+    for name in ["top_k", "repeat_last_n", "dry_penalty_last_n"] {
+        let (_, error) = chat_error(&json!({ name: -2 }));
+        let reason = "-2 is neither -1 nor between 0 and 4294967295";
+        assert_eq!(error["message"], format!("invalid value for '{name}': {reason}"));
+    }
+}
+
+#[test]
+fn a_template_that_never_ends_is_no_fault_of_its_clients() {
+    for (error, status, kind) in [
+        (TemplateError::OutOfFuel, 500, "server_error"),
+        (TemplateError::Raised("no".to_owned()), 400, "invalid_request_error"),
+    ] {
+        let error = prompt_error("messages", PromptError::Template(error));
+        assert_eq!((error.status_code().as_u16(), &error.to_json()["error"]["type"]), (status, &json!(kind)));
+    }
+}
+
+#[test]
 fn c015_null_is_absent_and_neutral_values_pass() {
     let card = model_card(CONTEXT).unwrap();
     let plain = json!({"messages": [{"role": "user", "content": "hi"}]});
@@ -281,6 +300,11 @@ fn c023_c028_c088_prompts_are_checked() {
         (json!({"prompt": "a", "logprobs": true}), "logprobs", "invalid_type"),
         (json!({"prompt": "a", "echo": true, "logprobs": 1}), "echo", "unsupported_parameter"),
         (json!({"prompt": "a", "messages": []}), "messages", "unknown_parameter"),
+        (
+            json!({"prompt": "a", "allowed_token_ids": [5], "guided_regex": "a"}),
+            "allowed_token_ids",
+            "invalid_value",
+        ),
     ] {
         let (status, error) = completion_error(body.clone());
         assert_eq!((status, &error["param"], &error["code"]), (400, &json!(param), &json!(code)), "{body}");
@@ -301,6 +325,8 @@ async fn c005_c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
     let chunked = format!("{:x}\r\n{}\r\n0\r\n\r\n", BODY_LIMIT + 1, " ".repeat(BODY_LIMIT + 1));
     let mut chunked_request = head("POST", "/v1/completions", "transfer-encoding: chunked\r\n");
     chunked_request.extend(chunked.bytes());
+    let mut zipped = head("POST", "/v1/completions", "content-encoding: gzip\r\ncontent-length: 2\r\n");
+    zipped.extend(b"{}");
     let mut bad_chunk = head("POST", "/v1/completions", "transfer-encoding: chunked\r\n");
     bad_chunk.extend(b"zz\r\n{}\r\n0\r\n\r\n");
     for (request, status, param, code) in [
@@ -324,6 +350,7 @@ async fn c005_c013_c016_c033_c088_c096_every_refusal_is_plain_json() {
         (head("POST", "/v1/chat/completions", &too_long), 413, None, Some("body_too_large")),
         (chunked_request, 413, None, Some("body_too_large")),
         (bad_chunk, 400, None, None),
+        (zipped, 415, None, Some("unsupported_content_encoding")),
         (head("GET", "/v1/nothing", ""), 404, None, Some("unknown_url")),
         (post("/v1/responses/compact", b"{}"), 404, None, Some("unknown_url")),
         (head("GET", "/v1/models/nobody/none", ""), 404, Some("model"), Some("model_not_found")),

@@ -3,19 +3,20 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use troupe_actors::testing::{END, says};
-use troupe_protocol::{NewSequence, SequenceEvent, TokenMask};
+use troupe_actors::testing::says;
+use troupe_protocol::{NewSequence, SequenceEvent};
 
 use super::client::TestServer;
 
-const CHAT: &str = "/v1/chat/completions";
+pub(super) const CHAT: &str = "/v1/chat/completions";
 
 /// A thought, a sentence, two calls.
 pub(super) const TWO_CALLS: &str = "<think>\nTwo.\n</think>\n\nLet me look.\n\
     <tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Köln\"}}\n</tool_call>\n\
     <tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
 
-fn body(extra: &Value) -> Value {
+/// A chat request that offers two tools.
+pub(super) fn body(extra: &Value) -> Value {
     let tool = |name: &str| json!({"type": "function", "function": {"name": name}});
     let mut body = json!({
         "messages": [{"role": "user", "content": "What is the weather?"}],
@@ -130,88 +131,6 @@ async fn c026_choices_are_read_apart_and_their_calls_have_ids_of_their_own() {
     assert_eq!(ids.len(), 6, "{whole}");
     let first = comparable(choices[0]["message"].clone());
     assert!(choices.iter().all(|choice| comparable(choice["message"].clone()) == first), "{whole}");
-    server.stop().await;
-}
-
-/// The bytes that a mask allows.
-fn allowed(mask: &TokenMask) -> Vec<u8> {
-    (0..=u8::MAX).filter(|&byte| mask.allows(byte.into())).collect()
-}
-
-#[actix_web::test]
-async fn a_forced_call_is_all_that_the_model_may_say() {
-    let mut server = TestServer::calling(|sequence| {
-        says(sequence, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>")
-    });
-    let flat = json!([{"type": "function", "name": "get_weather"}, {"type": "function", "name": "now"}]);
-    let anthropic = json!([
-        {"name": "get_weather", "input_schema": {"type": "object"}}, {"name": "now", "input_schema": {"type": "object"}},
-    ]);
-    for (path, request) in [
-        (CHAT, body(&json!({"tool_choice": "required"}))),
-        (CHAT, body(&json!({"tool_choice": {"type": "function", "function": {"name": "now"}}}))),
-        ("/v1/responses", json!({"input": "hi", "tools": flat, "tool_choice": "required"})),
-        (
-            "/v1/responses",
-            json!({"input": "hi", "tools": flat, "tool_choice": {"type": "function", "name": "now"}}),
-        ),
-        (
-            "/v1/messages",
-            json!({
-                "model": "test", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 99, "tools": anthropic,
-                "tool_choice": {"type": "any"},
-            }),
-        ),
-    ] {
-        let reply = server.post(path, &request).await;
-        assert_eq!(reply.status, 200, "{reply:?}");
-        let mask = server.admitted().await.mask.expect("a mask for the first token");
-        assert_eq!((allowed(&mask), mask.allows(END)), (vec![b'<'], false), "{request}");
-        assert!(reply.json().to_string().contains("\"now\""), "{reply:?}");
-    }
-    let free = server.post(CHAT, &body(&json!({}))).await;
-    assert_eq!((free.status, server.admitted().await.mask), (200, None));
-    server.stop().await;
-}
-
-#[actix_web::test]
-async fn what_cannot_be_forced_is_refused_by_the_client_s_own_name() {
-    let server = TestServer::calling(|sequence| says(sequence, "no"));
-    let schema = json!({"type": "object", "properties": {"a": {"not": {}}}});
-    let strict = json!({"name": "f", "strict": true, "parameters": schema});
-    let elsewhere =
-        json!({"name": "f", "strict": true, "parameters": {"type": "object", "$ref": "http://x"}});
-    let flat = |function: &Value| {
-        let mut tool = function.clone();
-        tool["type"] = json!("function");
-        json!([tool])
-    };
-    for (path, request, param) in [
-        (
-            CHAT,
-            body(&json!({"tools": [{"type": "function", "function": strict}], "tool_choice": "required"})),
-            "tool_choice",
-        ),
-        (
-            CHAT,
-            body(&json!({"tools": [{"type": "function", "function": elsewhere}], "tool_choice": "required"})),
-            "tools[0].function.parameters",
-        ),
-        (
-            "/v1/responses",
-            json!({"input": "hi", "tools": flat(&strict), "tool_choice": "required"}),
-            "tool_choice",
-        ),
-        (
-            "/v1/responses",
-            json!({"input": "hi", "tools": flat(&elsewhere), "tool_choice": "required"}),
-            "tools[0].parameters",
-        ),
-        (CHAT, body(&json!({"tool_choice": "required", "guided_regex": "x"})), "guided_regex"),
-    ] {
-        let reply = server.post(path, &request).await;
-        assert_eq!((reply.status, &reply.json()["error"]["param"]), (400, &json!(param)), "{reply:?}");
-    }
     server.stop().await;
 }
 

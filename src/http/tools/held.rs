@@ -12,7 +12,7 @@ use troupe_actors::session::CallLimit;
 
 use super::{Definition, unsupported};
 use crate::http::error::ApiError;
-use crate::http::response_format::{Format, beside_calls};
+use crate::http::response_format::{Format, Source, beside_calls};
 
 /// What schemas say of texts, and formats that write texts as they stand do not enforce.
 const OF_TEXTS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
@@ -28,8 +28,9 @@ pub(super) fn answer(
     asked: Option<&Format>,
 ) -> Result<Format, ApiError> {
     let text = |tools: &[Tool]| output.call_grammar(tools, calls);
-    let calls = format("tool_choice", Schemas::read(output, callable)?.grammars(text, Grammar::lark))?;
-    beside_calls(calls, asked)
+    let schemas = Schemas::read(output, callable)?;
+    let calls = format("tool_choice", schemas.grammars(text, Grammar::made_lark))?;
+    beside_calls(calls.made_of(schemas.strict), asked)
 }
 
 /// What an answer is held to that is calls of these tools or else in the format that is asked for. The format alone, if no
@@ -46,7 +47,10 @@ pub(super) fn calls_or(
     let may_call = !callable.is_empty() && output.tells_calls_from_json();
     let Some(schema) = asked.schema().filter(|_| may_call) else { return Ok(asked) };
     let text = |tools: &[Tool]| output.calls_or_json_grammar(tools, calls, schema);
-    format(asked.param(), Schemas::read(output, callable)?.grammars(text, Grammar::lark_of_wholes))
+    let mut schemas = Schemas::read(output, callable)?;
+    let either = schemas.grammars(text, Grammar::made_lark_of_wholes);
+    schemas.strict.insert(0, asked.to_source());
+    Ok(format(asked.param(), either)?.made_of(schemas.strict))
 }
 
 /// What an answer is held to that may call these tools, if one of them is `strict`. None if none is, or if no grammar
@@ -65,7 +69,9 @@ pub(super) fn calls(
         return Ok(None);
     }
     let free = |tools: &[Tool]| Ok(output.free_grammar(tools, calls)?.unwrap_or_default());
-    format("tools", Schemas::read(output, callable)?.grammars(free, Grammar::lark)).map(Some)
+    let schemas = Schemas::read(output, callable)?;
+    let calls = format("tools", schemas.grammars(free, Grammar::made_lark))?;
+    Ok(Some(calls.behind_text().made_of(schemas.strict)))
 }
 
 /// A grammar by the schemas as they are, and one by as much of them as has to be enforced.
@@ -83,15 +89,17 @@ fn format(param: &'static str, [exact, loose]: Grammars) -> Result<Format, ApiEr
 struct Schemas {
     exact: Vec<Tool>,
     loose: Vec<Tool>,
+    /// The schemas of those that are `strict`, each by itself.
+    strict: Vec<Source>,
 }
 
 impl Schemas {
     fn read(output: &OutputSyntax, callable: &[&Definition]) -> Result<Self, ApiError> {
-        let (mut exact, mut loose) = (Vec::new(), Vec::new());
+        let (mut exact, mut loose, mut strict) = (Vec::new(), Vec::new(), Vec::new());
         for definition in callable {
             let tool = &definition.tool;
             if definition.is_strict {
-                check_strict(definition, output)?;
+                strict.push(read_strict(definition, output)?);
                 exact.push(tool.clone());
                 loose.push(tool.clone());
             } else {
@@ -101,7 +109,7 @@ impl Schemas {
                 loose.push(relaxed);
             }
         }
-        Ok(Self { exact, loose })
+        Ok(Self { exact, loose, strict })
     }
 
     fn grammars(
@@ -116,11 +124,14 @@ impl Schemas {
     }
 }
 
-/// Refuses what the grammar of a `strict` tool would leave out.
-fn check_strict(Definition { param, tool, .. }: &Definition, output: &OutputSyntax) -> Result<(), ApiError> {
-    if let Err(error) = Grammar::json_schema(tool.parameters.clone()) {
-        return Err(ApiError::invalid(format!("{param}.parameters"), error.to_string()));
-    }
+/// The schema of a `strict` tool, unless the grammar would leave something of it out.
+fn read_strict(
+    Definition { param, tool, .. }: &Definition,
+    output: &OutputSyntax,
+) -> Result<Source, ApiError> {
+    let schema = format!("{param}.parameters");
+    let grammar = Grammar::json_schema(tool.parameters.clone())
+        .map_err(|error| ApiError::invalid(&schema, error.to_string()))?;
     let body = output.format.map(|format| format.call_syntax().body);
     let writes_texts_as_they_stand = matches!(body, Some(CallBody::Parameters(_) | CallBody::Braced { .. }));
     match of_texts(&tool.parameters).filter(|_| writes_texts_as_they_stand) {
@@ -130,7 +141,7 @@ fn check_strict(Definition { param, tool, .. }: &Definition, output: &OutputSynt
             );
             Err(unsupported(format!("{param}.strict"), reason))
         }
-        None => Ok(()),
+        None => Ok(Source { param: schema, grammar }),
     }
 }
 

@@ -50,13 +50,15 @@ fn what_may_be_called_is_what_the_choice_leaves() {
 #[test]
 fn a_template_gets_whole_definitions_without_what_is_not_its_affair() {
     let tools = json!([
-        {"type": "function", "function": {"name": "now", "strict": true}},
+        {"type": "function", "function": {"name": "now", "strict": true}, "strict": false},
         {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "return": {}}},
+        {"type": "function", "function": {"name": "g", "parameters": {"type": "object"}, "response": {}}, "strict": null},
     ]);
     let definitions = of(&json!({ "tools": tools })).unwrap().definitions;
     let expected = json!([
         {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
         {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "return": {}}},
+        {"type": "function", "function": {"name": "g", "parameters": {"type": "object"}, "response": {}}},
     ]);
     assert_eq!(Value::Array(definitions), expected);
 }
@@ -67,6 +69,11 @@ fn what_is_wrong_with_a_tool_is_named() {
         let mut tool = function("f");
         tool["function"][key] = value;
         json!({"tools": [function("g"), tool]})
+    };
+    let beside = |key: &str, value: Value| {
+        let mut tool = function("f");
+        tool[key] = value;
+        json!({"tools": [tool]})
     };
     let many: Vec<Value> = (0..=MAX_TOOLS).map(|index| function(&format!("f{index}"))).collect();
     let big = json!({"type": "object", "description": "x".repeat(MAX_SCHEMA_BYTES)});
@@ -93,6 +100,10 @@ fn what_is_wrong_with_a_tool_is_named() {
         (with("parameters", json!([])), "tools[1].function.parameters", "invalid_type"),
         (with("parameters", json!({"type": "array"})), "tools[1].function.parameters.type", "invalid_value"),
         (with("parameters", big), "tools[1].function.parameters", "invalid_value"),
+        (with("foo", json!(1)), "tools[1].function.foo", "unknown_parameter"),
+        (beside("foo", json!(1)), "tools[0].foo", "unknown_parameter"),
+        (beside("strict", json!(true)), "tools[0].strict", "invalid_value"),
+        (beside("strict", json!("yes")), "tools[0].strict", "invalid_type"),
         (json!({"parallel_tool_calls": 1}), "parallel_tool_calls", "invalid_type"),
     ] {
         let error = of(&body).unwrap_err().to_json();
@@ -128,6 +139,36 @@ fn what_is_wrong_with_a_choice_is_named() {
             "invalid_value",
         ),
         (allowed("all", json!([named("f")])), "tool_choice.allowed_tools.mode", "invalid_value"),
+        (
+            json!({"type": "function", "function": {"name": "f"}, "name": "f"}),
+            "tool_choice.name",
+            "unknown_parameter",
+        ),
+        (
+            json!({"type": "function", "function": {"name": "f", "strict": true}}),
+            "tool_choice.function.strict",
+            "unknown_parameter",
+        ),
+        (
+            json!({"type": "allowed_tools", "mode": "auto", "allowed_tools": {"mode": "auto", "tools": [named("f")]}}),
+            "tool_choice.mode",
+            "unknown_parameter",
+        ),
+        (
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named("f")], "foo": 1}}),
+            "tool_choice.allowed_tools.foo",
+            "unknown_parameter",
+        ),
+        (
+            allowed("auto", json!([{"type": "function", "function": {"name": "f"}, "foo": 1}])),
+            "tool_choice.allowed_tools.tools[0].foo",
+            "unknown_parameter",
+        ),
+        (
+            allowed("auto", json!([{"type": "custom", "function": {"name": "f"}}])),
+            "tool_choice.allowed_tools.tools[0].type",
+            "unsupported_parameter",
+        ),
         (
             allowed("required", json!([named("h")])),
             "tool_choice.allowed_tools.tools[0].function.name",

@@ -60,7 +60,7 @@ impl Model {
 
     fn guide(&self, tools: &[Tool], limit: CallLimit) -> Guide {
         let text = self.output.call_grammar(tools, limit).unwrap();
-        let guide = Guide::new(&self.vocabulary, &Grammar::lark(&text).unwrap(), &[END]);
+        let guide = Guide::new(&self.vocabulary, &Grammar::made_lark(&text).unwrap(), &[END]);
         guide.unwrap_or_else(|error| panic!("{}: {error}\n{text}", self.name()))
     }
 
@@ -133,7 +133,7 @@ fn in_free_text_a_call_is_of_a_tool_from_its_marker_on() {
                 without.push(format.name());
                 continue;
             };
-            let guide = Guide::new(&model.vocabulary, &Grammar::lark(&text).unwrap(), &[END]);
+            let guide = Guide::new(&model.vocabulary, &Grammar::made_lark(&text).unwrap(), &[END]);
             let guide = guide.unwrap_or_else(|error| panic!("{}: {error}\n{text}", format.name()));
             problems.extend(model.accepts(&mut guide.clone(), "").err());
             problems.extend(model.accepts(&mut guide.clone(), "Köln <b> [x] {\"a\": 1}\n").err());
@@ -165,7 +165,7 @@ fn an_answer_is_calls_or_json_where_these_are_told_from_each_other() {
                 continue;
             }
             let text = model.output.calls_or_json_grammar(&tools(), CallLimit::Any, &schema).unwrap();
-            let guide = Guide::new(&model.vocabulary, &Grammar::lark_of_wholes(&text).unwrap(), &[END]);
+            let guide = Guide::new(&model.vocabulary, &Grammar::made_lark_of_wholes(&text).unwrap(), &[END]);
             let guide = guide.unwrap_or_else(|error| panic!("{}: {error}\n{text}", format.name()));
             let call =
                 example(&calls(&format.call_syntax(), &tools(), CallLimit::Any).unwrap(), Fill::Most, 0);
