@@ -55,12 +55,13 @@ impl Grammar {
     /// for JSON by a schema, and `<|name|>` for a special token.
     ///
     /// # Errors
-    /// A grammar beyond the limits.
+    /// A grammar beyond the limits, or a schema in it beyond those of [`Self::json_schema`].
     pub fn lark(grammar: &str) -> Result<Self, GrammarError> {
         check_size(grammar.len())?;
         if grammar.trim().is_empty() {
             return Err(GrammarError::Empty);
         }
+        schema::check_embedded(grammar)?;
         Ok(Self(Kind::Lark(grammar.to_owned())))
     }
 
