@@ -10,8 +10,8 @@ use actix::prelude::*;
 use tokio::sync::mpsc;
 use troupe_model_files::{GenerationDefaults, GgufTokenizer, SpecialTokens, TokenizerSource};
 use troupe_protocol::{
-    EngineLimits, FinishReason, LengthClasses, NewSequence, SampledToken, SequenceEvent, SequenceId, TokenId,
-    TokenMask, Usage,
+    EngineLimits, FinishReason, LengthClasses, NewSequence, RateStatuses, SampledToken, SequenceEvent,
+    SequenceId, TokenId, TokenMask, Usage,
 };
 
 use crate::guide::Vocabulary;
@@ -227,7 +227,18 @@ impl Handler<SchedulerCommand> for ScriptedScheduler {
         match command {
             SchedulerCommand::Admit { sequence, events } => {
                 let id = sequence.id;
-                let script = (self.script)(&sequence).into();
+                let mut script: VecDeque<_> = (self.script)(&sequence).into();
+                // Scripts that do not say so take every sequence.
+                if matches!(
+                    script.front(),
+                    Some(
+                        SequenceEvent::Started { .. }
+                            | SequenceEvent::Token(_)
+                            | SequenceEvent::Finished { .. }
+                    )
+                ) {
+                    script.push_front(SequenceEvent::Accepted(RateStatuses::default()));
+                }
                 let running = Running { events: script, session: events, credit: sequence.credit };
                 self.running.insert(id, running);
                 let _ = self.log.send(Seen::Admitted(sequence));

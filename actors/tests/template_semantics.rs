@@ -238,6 +238,37 @@ fn a_template_that_never_ends_is_ended() {
 }
 
 #[test]
+fn a_list_that_doubles_is_ended_before_it_takes_the_memory() {
+    let doubled = |step: &str| {
+        format!(
+            "{{% set ns = namespace(l=[1], e=[]) %}}{{% for i in range(60) %}}{{% set ns.l = {step} %}}{{% endfor %}}x"
+        )
+    };
+    for source in [
+        doubled("ns.l + ns.l"),
+        doubled("{'a': {'b': ns.l}}.a.b + ns.l"),
+        doubled("[ns.l, ns.l] | sum(start=[])"),
+        doubled("ns.l | chain(ns.l)"),
+        doubled("[1] * 50000000 + [1] * 50000000 + ns.l"),
+        doubled("[ns.l, ns.l]") + "{{ ns.l }}",
+        doubled("{'a': ns.l, 'b': ns.l}") + "{{ ns.l | trim }}",
+    ] {
+        let ended = render(&source, &Map::new());
+        assert!(
+            matches!(&ended, Err(TemplateError::OutOfFuel | TemplateError::Failed { .. })),
+            "{source}: {ended:?}"
+        );
+    }
+    assert_eq!(render(&doubled("ns.e + ns.e"), &Map::new()).as_deref(), Ok("x"));
+}
+
+#[test]
+fn a_long_conversation_may_be_gathered_entry_by_entry() {
+    let source = "{% set ns = namespace(l=[]) %}{% for i in range(12000) %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.l | length }} {{ ns.l[-1] }}";
+    assert_eq!(render(source, &Map::new()).as_deref(), Ok("12000 11999"));
+}
+
+#[test]
 fn deep_values_print_and_are_refused_as_json() {
     let nest = "{% set ns = namespace(a=1) %}{% for i in range(900) %}{% set ns.a = [ns.a] %}{% endfor %}";
     let printed = render(&format!("{nest}{{{{ ns.a }}}}"), &Map::new());

@@ -155,6 +155,9 @@ pub(super) enum ApiError {
     /// The request's time was up; the text is the scheduler's.
     #[error("{0}")]
     Timeout(Fault),
+    /// The client's grammar takes too much work in the midst of an answer. Its parameter is not known by then.
+    #[error("{0}")]
+    Grammar(Fault),
     /// The server ended before the answer did.
     #[error("{}", Fault::Shutdown)]
     Shutdown,
@@ -190,9 +193,8 @@ impl ApiError {
         self
     }
 
-    /// The same error with its parameter as another API spells it: `names` are pairs of a parameter and what it is
-    /// called there, together with all that lies inside it; `[]` in both stands for one index. A field that such a client did not write is not unknown
-    /// but unimplemented.
+    /// The same error with its parameter as another API spells it: `names` are pairs of a parameter and its name there, for
+    /// all that lies inside it too; `[]` stands for one index. What such a client did not write is not unknown but unimplemented.
     pub(super) fn renamed(self, names: &[(&'static str, &'static str)]) -> Self {
         let new_name = |param: &str| names.iter().find_map(|&(from, to)| rename(param, from, to));
         let new_part = |part| names.iter().find(|(from, _)| *from == part).map_or(part, |&(_, to)| to);
@@ -243,7 +245,7 @@ impl ApiError {
     fn code(&self) -> Option<&'static str> {
         match self {
             Self::InvalidType { .. } => Some("invalid_type"),
-            Self::InvalidValue { .. } => Some("invalid_value"),
+            Self::InvalidValue { .. } | Self::Grammar(_) => Some("invalid_value"),
             Self::Missing { .. } => Some("missing_required_parameter"),
             Self::Unsupported { .. } => Some("unsupported_parameter"),
             Self::Unrecognized { .. } => Some("unknown_parameter"),
@@ -352,8 +354,7 @@ impl From<Fault> for ApiError {
         match fault {
             Fault::Shutdown => Self::Shutdown,
             late @ Fault::DeadlineExceeded { .. } => Self::Timeout(late),
-            // The grammar is the client's.
-            beyond @ Fault::Guide { .. } => Self::invalid("response_format", beyond.to_string()),
+            beyond @ Fault::Guide { .. } => Self::Grammar(beyond),
             broken => Self::internal(broken.to_string()),
         }
     }

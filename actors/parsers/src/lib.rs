@@ -3,7 +3,7 @@
 //! A [`Parser`] takes the output with its control tokens kept, in pieces of any size, and says what it holds
 //! ([`Event`]). What comes out depends on the text alone, never on how it was cut into pieces: a parser reads one
 //! character after the other. What only looks like a call is content, unchanged; whitespace beside a marker of a call or
-//! of a reasoning section is syntax and no text. No input makes a parser panic. What it holds back is bounded by
+//! of a reasoning section is syntax and no text, but for one run of it between two parts of the content. No input makes a parser panic. What it holds back is bounded by
 //! [`MAX_HELD_HEAD`], [`MAX_HELD_SPACE`], [`MAX_HELD_VALUE`] and the longest marker; what is longer is passed on as text.
 //!
 //! Which [`Format`] a model writes is told from its chat template. The crate does no input or output, knows no

@@ -63,6 +63,11 @@ struct Tagged {
     silent: &'static [&'static str],
     matcher: Matcher,
     in_content: Vec<&'static str>,
+    /// What ends calls, looked for in content behind a broken one.
+    ends: Vec<&'static str>,
+    is_behind_broken: bool,
+    /// The section of reasoning was closed for the model, which may yet close it itself.
+    expects_close: bool,
     in_reasoning: Vec<&'static str>,
     call: Option<Call>,
 }
@@ -127,6 +132,14 @@ impl Parser {
         self.sink.section == Section::Reasoning
     }
 
+    /// The section of reasoning was closed for the model. If it closes the section itself too, wherever that is, the tag is
+    /// no content.
+    pub fn expect_close(&mut self) {
+        if let Mode::Tagged(tagged) = &mut self.mode {
+            tagged.expects_close = true;
+        }
+    }
+
     /// Takes the next piece of the output and returns what is certain by now.
     pub fn push(&mut self, piece: Piece) -> Vec<Event> {
         match piece {
@@ -167,17 +180,36 @@ impl Tagged {
         strict: &Strict,
     ) -> Self {
         let begins: Vec<&'static str> = syntax.iter().flat_map(CallSyntax::begins).collect();
-        let mut in_content: Vec<&'static str> = reasoning.iter().map(|tags| tags.begin).collect();
+        let mut in_content: Vec<&'static str> =
+            reasoning.iter().flat_map(|tags| [tags.begin, tags.end]).collect();
         in_content.extend(begins.iter().chain(silent));
         // A call ends a reasoning section that the model forgot to close, if its marker cannot be mere text.
         let mut in_reasoning: Vec<&'static str> = reasoning.iter().map(|tags| tags.end).collect();
         in_reasoning.extend(begins.iter().filter(|marker| strict.contains(marker)));
-        Self { syntax, reasoning, silent, matcher: Matcher::default(), in_content, in_reasoning, call: None }
+        let mut ends: Vec<&'static str> =
+            syntax.iter().flat_map(|syntax| [syntax.call.end.trim(), syntax.section.end.trim()]).collect();
+        ends.retain(|end| !end.is_empty() && !in_content.contains(end));
+        Self {
+            syntax,
+            reasoning,
+            silent,
+            matcher: Matcher::default(),
+            in_content,
+            ends,
+            is_behind_broken: false,
+            expects_close: false,
+            in_reasoning,
+            call: None,
+        }
     }
 
     fn feed(&mut self, symbol: Symbol, sink: &mut Sink, queue: &mut VecDeque<Symbol>) {
         match self.call.take() {
-            Some(call) => self.call = call.feed(symbol, sink, queue),
+            Some(call) => {
+                let broken = sink.broken();
+                self.call = call.feed(symbol, sink, queue);
+                self.is_behind_broken |= sink.broken() > broken;
+            }
             None => self.text(symbol, sink, queue),
         }
     }
@@ -189,7 +221,12 @@ impl Tagged {
             self.call = call.feed(symbol, sink, queue);
             return;
         }
+        let with_ends: Vec<&'static str>;
         let markers = match sink.section {
+            Section::Content if self.is_behind_broken => {
+                with_ends = self.in_content.iter().chain(&self.ends).copied().collect();
+                &with_ends
+            }
             Section::Content => &self.in_content,
             Section::Reasoning => &self.in_reasoning,
         };
@@ -220,7 +257,20 @@ impl Tagged {
                     sink.text(marker);
                 }
             }
+            // A section that is closed already is closed once more.
+            Section::Content if is(|tags| tags.end) => {
+                if sink.is_fresh() || sink.strict.contains(marker) || self.expects_close {
+                    self.expects_close = false;
+                    sink.enter(Section::Content);
+                } else {
+                    sink.text(marker);
+                }
+            }
             _ if self.silent.contains(&marker) => {}
+            Section::Content if self.is_behind_broken && self.ends.contains(&marker) => {
+                self.is_behind_broken = false;
+                sink.enter(Section::Content);
+            }
             _ => self.call = self.syntax.map(|syntax| Call::marked(syntax, marker, &sink.strict)),
         }
     }

@@ -23,7 +23,12 @@ pub(crate) struct Sink {
     events: Vec<Event>,
     space: Space,
     held_space: String,
+    /// Whitespace beside a marker behind content, which parts it from content to come.
+    gap: String,
+    /// Whether there was content.
+    said: bool,
     calls: usize,
+    broken: usize,
     open: Option<usize>,
     /// Did the symbol at hand begin or end a call, or add to its arguments?
     settled: bool,
@@ -51,7 +56,10 @@ impl Sink {
             events: Vec::new(),
             space,
             held_space: String::new(),
+            gap: String::new(),
+            said: false,
             calls: 0,
+            broken: 0,
             open: None,
             settled: false,
             fresh: true,
@@ -81,12 +89,19 @@ impl Sink {
     fn character(&mut self, character: char) {
         if !is_space(character) {
             self.flush_space();
+            if self.section == Section::Content {
+                self.part();
+            }
             self.space = if self.space == Space::Skip { Space::Hold } else { self.space };
             self.fresh = false;
             return self.append(character);
         }
         match self.space {
-            Space::Skip => {}
+            Space::Skip => {
+                if self.section == Section::Content && self.held_space.len() < MAX_HELD_SPACE {
+                    self.held_space.push(character);
+                }
+            }
             Space::Keep => self.append(character),
             Space::Hold => {
                 self.held_space.push(character);
@@ -97,8 +112,28 @@ impl Sink {
         }
     }
 
+    /// Content goes on behind a marker: one run of the whitespace there parts it from what was said before.
+    fn part(&mut self) {
+        let gap = std::mem::take(&mut self.gap);
+        if self.said {
+            gap.chars().for_each(|character| self.append(character));
+        }
+        self.said = true;
+    }
+
+    /// The whitespace in hand stands beside a marker. The last run beside markers may part one text from the next.
+    fn keep_gap(&mut self) {
+        let held = std::mem::take(&mut self.held_space);
+        if self.section == Section::Content && !held.is_empty() {
+            self.gap = held;
+        }
+    }
+
     /// Whitespace that was held is text after all.
     pub(crate) fn flush_space(&mut self) {
+        if self.space == Space::Skip {
+            return self.keep_gap();
+        }
         let held = std::mem::take(&mut self.held_space);
         held.chars().for_each(|character| self.append(character));
     }
@@ -116,12 +151,13 @@ impl Sink {
 
     /// A marker stands here: the whitespace on both sides of it is not text.
     pub(crate) fn enter(&mut self, section: Section) {
+        self.keep_gap();
         self.section = section;
         self.after_marker();
     }
 
     fn after_marker(&mut self) {
-        self.held_space.clear();
+        self.keep_gap();
         self.space = if self.space == Space::Keep { Space::Keep } else { Space::Skip };
         self.fresh = true;
     }
@@ -139,6 +175,11 @@ impl Sink {
     /// What was read since a call finished is its syntax, and will not be text.
     pub(crate) fn settle(&mut self) {
         self.settled = true;
+    }
+
+    /// How many calls broke.
+    pub(crate) fn broken(&self) -> usize {
+        self.broken
     }
 
     pub(crate) fn is_in_call(&self) -> bool {
@@ -173,6 +214,7 @@ impl Sink {
     /// Ends the open call, if one is, as broken.
     pub(crate) fn break_call(&mut self, reason: Broken) -> Option<usize> {
         let index = self.open.take()?;
+        self.broken += 1;
         self.after_marker();
         self.events.push(Event::CallBroken { index, reason });
         Some(index)

@@ -58,6 +58,23 @@ pub enum GrammarError {
         /// As it is written.
         keyword: &'static str,
     },
+    /// A schema compares with a number that would be taken for another.
+    #[error("the number {number} is beyond 2^53, and numbers beyond that are not held exactly")]
+    InexactNumber {
+        /// As it is read.
+        number: String,
+    },
+    /// A schema asks for more properties than it names as required, where keys may repeat.
+    #[error(
+        "\"minProperties\" is {least} and {required} are required: more can be asked for only where \"additionalProperties\" \
+         is false and there are no \"patternProperties\", since other keys may repeat"
+    )]
+    RepeatableKeys {
+        /// How many it asks for.
+        least: String,
+        /// How many it requires by name.
+        required: usize,
+    },
     /// It cannot be compiled; the text is llguidance's.
     #[error("{message}")]
     Compile {
@@ -95,6 +112,9 @@ pub(super) fn words(error: &impl ToString) -> String {
     // It speaks of an option that would let invalid documents pass.
     if text.contains("coerce_one_of") {
         return "oneOf is supported only where its alternatives exclude each other".to_owned();
+    }
+    if text.contains("NoExtensionBias") {
+        return "no text can satisfy it".to_owned();
     }
     text.split("\n<").next().unwrap_or_default().trim().replace('\n', " ")
 }

@@ -58,9 +58,10 @@ impl Grammar {
     /// for JSON by a schema, and `<|name|>` for a special token.
     ///
     /// # Errors
-    /// A grammar beyond the limits.
+    /// A grammar beyond the limits, or a schema in it beyond those of [`Self::json_schema`].
     pub fn lark(grammar: &str) -> Result<Self, GrammarError> {
         check_lark(grammar)?;
+        schema::check_embedded(grammar)?;
         Ok(Self(Kind::Lark(grammar.to_owned())))
     }
 

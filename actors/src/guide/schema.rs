@@ -1,6 +1,6 @@
 //! What is looked at in a schema before it is compiled.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::error::GrammarError;
 
@@ -13,6 +13,11 @@ pub const MAX_SCHEMA_REFERENCES: usize = 256;
 const OPTIONS: &str = "x-guidance";
 /// Whose values are data, and not schemas.
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+/// Whose values are numbers that documents are compared with, or may hold them.
+const NUMBERS: [&str; 7] =
+    ["const", "enum", "exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"];
+/// Whole numbers are held exactly up to this, 2^53: llguidance computes with those of 64-bit floats.
+const MAX_EXACT: u64 = 1 << 53;
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// White space between two parts of a document: a space, or a new line and its indentation. Where more is allowed, small
@@ -27,10 +32,26 @@ pub(super) fn check(schema: &Value) -> Result<(), GrammarError> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(GrammarError::NotASchema);
     }
-    if schema.get(OPTIONS).is_some() {
+    // Those of [`compact`] stand in grammars that were made here.
+    if schema.get(OPTIONS).is_some_and(|options| *options != own_options()) {
         return Err(GrammarError::UnsupportedKeyword { keyword: OPTIONS });
     }
     check_value(schema, 1, &mut 0)
+}
+
+/// Checks the schemas in a Lark grammar, behind `%json`, each against the limits of one.
+///
+/// # Errors
+/// The first limit that one breaks.
+pub(super) fn check_embedded(grammar: &str) -> Result<(), GrammarError> {
+    for (at, keyword) in grammar.match_indices("%json") {
+        let rest = &grammar[at + keyword.len()..];
+        // What is no JSON is none of llguidance's either, and it says so itself.
+        if let Some(Ok(schema)) = serde_json::Deserializer::from_str(rest).into_iter::<Value>().next() {
+            check(&schema)?;
+        }
+    }
+    Ok(())
 }
 
 fn check_value(value: &Value, depth: usize, references: &mut usize) -> Result<(), GrammarError> {
@@ -39,7 +60,11 @@ fn check_value(value: &Value, depth: usize, references: &mut usize) -> Result<()
     }
     match value {
         Value::Object(fields) => {
+            check_least(fields)?;
             for (key, value) in fields {
+                if NUMBERS.contains(&key.as_str()) {
+                    check_numbers(value)?;
+                }
                 check_field(key, value, references)?;
                 if !DATA.contains(&key.as_str()) {
                     check_value(value, depth + 1, references)?;
@@ -50,6 +75,38 @@ fn check_value(value: &Value, depth: usize, references: &mut usize) -> Result<()
         Value::Array(items) => items.iter().try_for_each(|item| check_value(item, depth + 1, references)),
         _ => Ok(()),
     }
+}
+
+/// Numbers that would be held as others.
+fn check_numbers(value: &Value) -> Result<(), GrammarError> {
+    let is_exact = |number: &Number| match (number.as_i64(), number.as_u64()) {
+        (Some(whole), _) => whole.unsigned_abs() <= MAX_EXACT,
+        (None, Some(_)) => false,
+        (None, None) => number.as_f64().is_some_and(|float| float.abs() <= MAX_EXACT as f64),
+    };
+    match value {
+        Value::Number(number) if !is_exact(number) => {
+            Err(GrammarError::InexactNumber { number: number.to_string() })
+        }
+        Value::Array(items) => items.iter().try_for_each(check_numbers),
+        Value::Object(fields) => fields.values().try_for_each(check_numbers),
+        _ => Ok(()),
+    }
+}
+
+/// llguidance counts the keys that a document says. Where any may come, one may come twice, and is one property.
+fn check_least(schema: &Map<String, Value>) -> Result<(), GrammarError> {
+    let Some(least) = schema.get("minProperties").and_then(Value::as_f64) else { return Ok(()) };
+    let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && schema
+            .get("patternProperties")
+            .is_none_or(|patterns| patterns.as_object().is_some_and(Map::is_empty));
+    let required = schema.get("required").and_then(Value::as_array).map_or(0, Vec::len);
+    // Any one key makes an object that is not empty.
+    if is_closed || least <= required.max(1) as f64 {
+        return Ok(());
+    }
+    Err(GrammarError::RepeatableKeys { least: least.to_string(), required })
 }
 
 fn check_field(key: &str, value: &Value, references: &mut usize) -> Result<(), GrammarError> {
@@ -69,15 +126,19 @@ fn check_field(key: &str, value: &Value, references: &mut usize) -> Result<(), G
     Ok(())
 }
 
+fn own_options() -> Value {
+    json!({"whitespace_pattern": WHITE_SPACE})
+}
+
 /// The schema with llguidance's options, as we set them.
 pub(crate) fn compact(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
             let mut fields = fields.clone();
-            fields.insert(OPTIONS.to_owned(), json!({"whitespace_pattern": WHITE_SPACE}));
+            fields.insert(OPTIONS.to_owned(), own_options());
             Value::Object(fields)
         }
         // `true` and `false` have no fields.
-        other => json!({"allOf": [other], OPTIONS: {"whitespace_pattern": WHITE_SPACE}}),
+        other => json!({"allOf": [other], OPTIONS: own_options()}),
     }
 }

@@ -8,6 +8,9 @@ use super::error::{GrammarError, GuideError, words, words_of_compiler};
 use super::grammar::Grammar;
 use super::vocabulary::Vocabulary;
 
+/// Tokens that a guide says by way of trial. Each takes a few milliseconds at most.
+const REHEARSED_TOKENS: usize = 3;
+
 /// What the tokens of one sequence may be.
 ///
 /// Tokens that end a text may come where the text is complete, and nowhere else, so that a text which ended by itself
@@ -68,7 +71,21 @@ impl Guide {
         };
         let first = guide.work_out().map_err(|GuideError { message }| GrammarError::Compile { message })?;
         guide.next = Some(first);
+        guide.clone().rehearse().map_err(|GuideError { message }| GrammarError::Compile { message })?;
         Ok(guide)
+    }
+
+    /// Says the first tokens of a text: where a grammar takes too much work, it mostly does so there, and its client is
+    /// told before anything is generated.
+    fn rehearse(mut self) -> Result<(), GuideError> {
+        for _ in 0..REHEARSED_TOKENS {
+            let mask = self.mask()?;
+            let Some(token) = (0..self.vocabulary.size()).find(|&token| mask.allows(token)) else { break };
+            if self.advance(token)? != Progress::Open {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The same, but any text may come before that of the grammar, until [`Self::begin`]. It is for models that think before

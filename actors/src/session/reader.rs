@@ -102,6 +102,13 @@ impl Reader {
         }
     }
 
+    /// The section of reasoning was closed for the model.
+    pub(super) fn was_closed(&mut self) {
+        if let Self::Parsed(parsed) = self {
+            parsed.parser.expect_close();
+        }
+    }
+
     /// Takes the next token; gives what is certain by now.
     pub(super) fn push(&mut self, decoded: Decoded) -> Vec<Read> {
         match self {

@@ -154,8 +154,12 @@ impl SessionState {
         let is_in_reasoning = open.reader.is_in_reasoning();
         let reached = self.allowance.as_mut().filter(|_| is_in_reasoning);
         let end = reached.and_then(|allowance| allowance.close(self.usage.reasoning_tokens));
-        for id in end.unwrap_or_default() {
+        let Some(end) = end else { return parts };
+        for id in end {
             parts.extend(self.push_token(&SampledToken { id, logprobs: None }));
+        }
+        if let Text::Open(open) = &mut self.text {
+            open.reader.was_closed();
         }
         parts
     }

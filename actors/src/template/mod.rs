@@ -5,8 +5,9 @@
 //! Beyond it, a render says which bytes of its text are spellings of control tokens that the *client* wrote
 //! ([`Rendered::literal`]), so that the tokenizer reads control tokens from the template alone.
 //!
-//! The module reads no clock, no file and no environment. A template gets a budget of work ([`RENDER_FUEL`]); it is
-//! the model's, not a client's: one that nests values ten thousands deep still overflows its thread's stack.
+//! The module reads no clock, no file and no environment. A template gets a budget of work ([`RENDER_FUEL`]), which
+//! bounds what it may print and how long its lists get. It is the model's, not a client's: one that nests values ten
+//! thousands deep still overflows its thread's stack.
 
 mod convert;
 mod environment;
@@ -15,6 +16,7 @@ mod guard;
 mod json;
 mod messages;
 mod methods;
+mod operands;
 mod print;
 mod probe;
 mod render;

@@ -12,12 +12,16 @@ use super::json;
 /// The deepest nesting that is printed; deeper values print as the engine prints them.
 const MAX_DEPTH: usize = 100;
 
+/// Bytes of a printed value that cost one unit of fuel, as where the engine itself prints one.
+const BYTES_PER_FUEL: usize = 4;
+/// Fuel that each value in it costs beside.
+const FUEL_PER_VALUE: u64 = 32;
+
 /// The environment's formatter: what `{{ value }}` prints.
 pub(super) fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     match value.kind() {
         ValueKind::Seq | ValueKind::Map | ValueKind::Number => {
-            let text = str(value);
-            state.consume_fuel(text.len() as u64 / 64)?;
+            let text = str(state, value)?;
             out.write_str(&text).map_err(|_| Error::new(ErrorKind::WriteFailure, "write failed"))
         }
         _ => minijinja::escape_formatter(out, state, value),
@@ -25,40 +29,86 @@ pub(super) fn format(out: &mut Output, state: &mut State, value: &Value) -> Resu
 }
 
 /// The `string` filter.
-pub(super) fn string(value: &Value) -> Value {
+pub(super) fn string(state: &State, value: &Value) -> Result<Value, Error> {
     match value.kind() {
-        ValueKind::String => value.clone(),
-        _ => Value::from(str(value)),
+        ValueKind::String => Ok(value.clone()),
+        _ => str(state, value).map(Value::from),
     }
 }
 
-/// `str(value)`.
-pub(super) fn str(value: &Value) -> String {
+/// `str(value)`, paid for as it grows: a list that holds the same list twice, and so on, is short itself and long in
+/// print.
+pub(super) fn str(state: &State, value: &Value) -> Result<String, Error> {
     match value.kind() {
         ValueKind::Seq | ValueKind::Map | ValueKind::Number => {
-            let mut out = String::new();
-            repr(&mut out, value, 0);
-            out
+            let mut printer = Printer { out: String::new(), paid: 0, state };
+            printer.repr(value, 0)?;
+            Ok(printer.out)
         }
-        _ => value.to_string(),
+        _ => Ok(value.to_string()),
     }
 }
 
-fn repr(out: &mut String, value: &Value, depth: usize) {
-    if let Some(arguments) = value.downcast_object_ref::<Arguments>() {
-        out.push_str(arguments.text());
-        return;
-    }
-    match value.kind() {
-        ValueKind::Undefined => out.push_str("Undefined"),
-        ValueKind::Number if !value.is_integer() => out.push_str(&float(value)),
-        ValueKind::String => string_repr(out, value.as_str().unwrap_or_default()),
-        ValueKind::Seq if depth < MAX_DEPTH => sequence_repr(out, value, depth),
-        ValueKind::Map if depth < MAX_DEPTH => map_repr(out, value, depth),
-        _ => {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "{value:?}");
+struct Printer<'a> {
+    out: String,
+    paid: usize,
+    state: &'a State<'a, 'a>,
+}
+
+impl Printer<'_> {
+    fn repr(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        let owed = (self.out.len() - self.paid) / BYTES_PER_FUEL;
+        self.paid += owed * BYTES_PER_FUEL;
+        self.state.consume_fuel(owed as u64 + FUEL_PER_VALUE)?;
+        if let Some(arguments) = value.downcast_object_ref::<Arguments>() {
+            self.out.push_str(arguments.text());
+            return Ok(());
         }
+        match value.kind() {
+            ValueKind::Undefined => self.out.push_str("Undefined"),
+            ValueKind::Number if !value.is_integer() => self.out.push_str(&float(value)),
+            ValueKind::String => string_repr(&mut self.out, value.as_str().unwrap_or_default()),
+            ValueKind::Seq if depth < MAX_DEPTH => self.sequence(value, depth)?,
+            ValueKind::Map if depth < MAX_DEPTH => self.map(value, depth)?,
+            _ => {
+                // Writing to a string cannot fail.
+                let _ = write!(self.out, "{value:?}");
+            }
+        }
+        Ok(())
+    }
+
+    fn sequence(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        let is_tuple = value.downcast_object_ref::<Tuple>().is_some();
+        self.out.push(if is_tuple { '(' } else { '[' });
+        let mut count = 0;
+        for item in value.try_iter().into_iter().flatten() {
+            if count > 0 {
+                self.out.push_str(", ");
+            }
+            self.repr(&item, depth + 1)?;
+            count += 1;
+        }
+        self.out.push_str(match (is_tuple, count) {
+            (true, 1) => ",)",
+            (true, _) => ")",
+            (false, _) => "]",
+        });
+        Ok(())
+    }
+
+    fn map(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        self.out.push('{');
+        for (index, key) in value.try_iter().into_iter().flatten().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            self.repr(&key, depth + 1)?;
+            self.out.push_str(": ");
+            self.repr(&value.get_item(&key).unwrap_or_default(), depth + 1)?;
+        }
+        self.out.push('}');
+        Ok(())
     }
 }
 
@@ -69,37 +119,6 @@ fn float(value: &Value) -> String {
         Ok(float) => json::python_float(float),
         Err(_) => value.to_string(),
     }
-}
-
-fn sequence_repr(out: &mut String, value: &Value, depth: usize) {
-    let is_tuple = value.downcast_object_ref::<Tuple>().is_some();
-    out.push(if is_tuple { '(' } else { '[' });
-    let mut count = 0;
-    for item in value.try_iter().into_iter().flatten() {
-        if count > 0 {
-            out.push_str(", ");
-        }
-        repr(out, &item, depth + 1);
-        count += 1;
-    }
-    match (is_tuple, count) {
-        (true, 1) => out.push_str(",)"),
-        (true, _) => out.push(')'),
-        (false, _) => out.push(']'),
-    }
-}
-
-fn map_repr(out: &mut String, value: &Value, depth: usize) {
-    out.push('{');
-    for (index, key) in value.try_iter().into_iter().flatten().enumerate() {
-        if index > 0 {
-            out.push_str(", ");
-        }
-        repr(out, &key, depth + 1);
-        out.push_str(": ");
-        repr(out, &value.get_item(&key).unwrap_or_default(), depth + 1);
-    }
-    out.push('}');
 }
 
 /// `repr(str)`. Private-use characters, which Python would escape, stay: they may stand for a control token's

@@ -117,6 +117,17 @@ async fn a_wrong_format_is_refused_by_its_parameter_before_anything_runs() {
     assert!(server.seen.try_recv().is_err(), "something was generated");
 }
 
+#[actix::test]
+async fn a_grammar_that_takes_too_much_work_is_not_laid_to_a_parameter_that_was_not_sent() {
+    let server = TestServer::start(|_| {
+        vec![SequenceEvent::Failed(Fault::Guide { message: "too many states".to_owned() })]
+    });
+    let reply = server.post("/v1/completions", &completion(&json!({"guided_regex": "[ab]c"}))).await;
+    let error = &reply.json()["error"];
+    assert_eq!((reply.status, &error["param"], &error["code"]), (400, &json!(null), &json!("invalid_value")));
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("too many states")), "{error}");
+}
+
 fn completion(extra: &Value) -> Value {
     let mut body = json!({"prompt": "hi"});
     body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());

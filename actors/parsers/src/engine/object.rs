@@ -99,6 +99,8 @@ impl Object {
             Symbol::Char('[') if !in_list && !seen => self.state = State::Items { in_list: true, seen },
             Symbol::Char(',') if in_list && seen => {}
             Symbol::Char(';') if !in_list && seen => {}
+            // One brace too many, if the end follows.
+            Symbol::Char('}') if !in_list && seen && !self.end().is_empty() => {}
             Symbol::Char(']') if in_list && seen => return self.after_list(sink),
             _ if seen && !in_list && !self.end().is_empty() => {
                 self.state = State::Closing;
@@ -233,7 +235,9 @@ impl Envelope {
         let key = Some(self.key.as_str());
         let own = match self.body.name {
             JsonName::Under { name_key, arguments_key } => {
-                key == Some(name_key) || key == Some(arguments_key)
+                key == Some(name_key)
+                    || key == Some(arguments_key)
+                    || ARGUMENTS_KEYS.contains(&self.key.as_str())
             }
             JsonName::IsKey => true,
         };

@@ -203,8 +203,43 @@ fn hermes() -> Vec<Fixture> {
         hermes(
             "one brace too many",
             "<tool_call>{\"name\": \"now\"}}</tool_call>",
-            [call(0, None, "now", "{}"), vec![text("}</tool_call>")]].concat(),
+            call(0, None, "now", "{}"),
         ),
+        hermes(
+            "one brace too many, and text",
+            "<tool_call>{\"name\": \"now\"}}\n</tool_call>\n} x",
+            [call(0, None, "now", "{}"), vec![text("} x")]].concat(),
+        ),
+        hermes(
+            "no end marker, and a brace of a text",
+            "<tool_call>{\"name\": \"now\"}\n} x",
+            [call(0, None, "now", "{}"), vec![text("} x")]].concat(),
+        ),
+        hermes(
+            "malformed arguments, ended",
+            "<tool_call>{\"name\": \"now\", \"arguments\": {\"n\": NaN}}\n</tool_call> x </tool_call>",
+            [cut(0, "now", "{\"n\": ", Broken::Malformed), vec![text("NaN}} x </tool_call>")]].concat(),
+        ),
+        hermes(
+            "text on both sides",
+            "a <tool_call>{\"name\": \"now\"}</tool_call><tool_call>{\"name\": \"now\"}</tool_call>\n\nb <tool_call>{\"name\": \"now\"}</tool_call>c<tool_call>{\"name\": \"now\"}</tool_call> ",
+            [
+                vec![text("a")],
+                call(0, None, "now", "{}"),
+                call(1, None, "now", "{}"),
+                vec![text("\n\nb")],
+                call(2, None, "now", "{}"),
+                vec![text(" c")],
+                call(3, None, "now", "{}"),
+            ]
+            .concat(),
+        ),
+        hermes(
+            "reasoning that is closed twice",
+            "<think>a</think>\n</think>\n\nSo </think>.",
+            vec![thought("a"), text("So </think>.")],
+        ),
+        hermes("reasoning that is only closed", "</think>\n\nSo.", vec![text("So.")]),
         in_head(
             hermes("cut off in the name", "Hm.\n<tool_call>\n{\"name\": \"no", vec![text("Hm.\n")]),
             "<tool_call>\n{\"name\": \"no",

@@ -231,6 +231,24 @@ fn reasoning_is_closed_where_its_budget_ends() {
 }
 
 #[test]
+fn c218_a_section_that_its_budget_closed_may_be_closed_once_more() {
+    for (rest, content) in [
+        ("\n\nHm.</think>\n\nSo.", "Hm.\n\nSo."),
+        ("</think>\n\nSo.", "So."),
+        ("\n</think>So, </think>.", "So, </think>."),
+    ] {
+        let mut state = bounded(3, 100);
+        let mut parts: Vec<_> =
+            "<think>abc".bytes().flat_map(|byte| state.push(token(byte.into()))).collect();
+        let (mut state, _) = state.take_continuation().unwrap();
+        parts.extend(rest.bytes().flat_map(|byte| state.push(token(byte.into()))));
+        parts.extend(state.push(finished(SequenceEnd::Stop, 40)));
+        let (said, reasoned, _, _) = gist(&parts);
+        assert_eq!((said.as_str(), reasoned.as_str()), (content, "abc"), "{rest}");
+    }
+}
+
+#[test]
 fn reasoning_that_ends_by_itself_is_not_closed() {
     // It is shorter; nothing is left for an answer behind the closing tag.
     for (budget, max_tokens, output) in [(12, 100, "<think>abc</think>So."), (3, 18, "<think>abcdefghijk")] {
@@ -277,6 +295,9 @@ fn c218_reasoning_is_said_once_however_its_tags_stand() {
         (Start::Message, "<think>a</think>So.", "So.", "a"),
         (Start::Message, "<think>a</think><think>b</think>So.", "So.", "ab"),
         (Start::Reasoning, "a</think>So.", "So.", "a"),
+        (Start::Message, "<think>a</think>\n</think>So.", "So.", "a"),
+        (Start::Reasoning, "a</think></think>So.", "So.", "a"),
+        (Start::Message, "</think>So.", "So.", ""),
         (Start::Message, "So.", "So.", ""),
     ] {
         let setup = Setup { start, tools: Vec::new(), ..hermes() };
@@ -297,5 +318,9 @@ fn c213u_a_call_that_begins_or_ends_early_leaves_no_markup_in_the_content() {
         (bare.replace("\n</function>", ""), calls(&["n({\"n\":…"])),
     ] {
         assert_eq!(called(Format::Qwen3Coder, &output), (String::new(), expected), "{output}");
+    }
+    for (arguments, content, expected) in [("{}}}", "", "f({})"), ("{\"n\":NaN}}", "NaN}}", "f({\"n\":…")] {
+        let output = format!("<tool_call>\n{{\"name\":\"f\",\"arguments\":{arguments}\n</tool_call>");
+        assert_eq!(called(Format::Hermes, &output), (content.to_owned(), calls(&[expected])), "{output}");
     }
 }
