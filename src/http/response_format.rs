@@ -3,8 +3,12 @@
 //! It is read and held against the limits here; whether a grammar can be compiled is found out by compiling it, still before
 //! anything is generated.
 
+use std::fmt;
+use std::sync::Arc;
+
 use serde_json::Value;
 use troupe_actors::guide::{CompileGrammar, Grammar, GrammarError, Guide};
+use troupe_actors::output_syntax::OutputSyntax;
 use troupe_protocol::TokenId;
 
 use super::error::{ApiError, echo};
@@ -22,14 +26,46 @@ const CONTENT: &str = "response_format";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Format {
     grammar: Grammar,
-    /// What serves if that cannot be compiled.
-    fallback: Option<Grammar>,
+    /// What makes one that serves if that cannot be compiled.
+    fallback: Option<Fallback>,
     /// Where the request says so.
     param: &'static str,
     /// Whether any text may come first.
     is_behind_text: bool,
     /// What it was made of, if of more than that.
     sources: Vec<Source>,
+}
+
+/// Makes a grammar anew that holds to less.
+#[derive(Clone)]
+pub(super) struct Fallback {
+    /// What it is made of, each by itself; nothing for what may not be less.
+    parts: Vec<Option<Grammar>>,
+    make: Arc<Make>,
+}
+
+/// The grammar by the syntax of the model's calls, of which these parts count for less.
+type Make = dyn Fn(&OutputSyntax, &[bool]) -> Result<Grammar, String> + Send + Sync;
+
+impl Fallback {
+    pub(super) fn new(
+        parts: Vec<Option<Grammar>>,
+        make: impl Fn(&OutputSyntax, &[bool]) -> Result<Grammar, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { parts, make: Arc::new(make) }
+    }
+}
+
+impl fmt::Debug for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fallback").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Fallback {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts == other.parts && Arc::ptr_eq(&self.make, &other.make)
+    }
 }
 
 /// A part of a request of which, beside others, a format is made.
@@ -201,7 +237,7 @@ fn refusal(param: &str, error: GrammarError) -> ApiError {
 
 impl Format {
     /// One that `param` asks for. `fallback` serves if `grammar` cannot be compiled.
-    pub(super) fn new(param: &'static str, grammar: Grammar, fallback: Option<Grammar>) -> Self {
+    pub(super) fn new(param: &'static str, grammar: Grammar, fallback: Option<Fallback>) -> Self {
         Self { grammar, fallback, param, is_behind_text: false, sources: Vec::new() }
     }
 
@@ -248,7 +284,18 @@ impl Format {
             served.pool.send(asked).await.map_err(pool_is_gone)
         };
         let compiled = match (compile(&self.grammar).await?, &self.fallback) {
-            (Err(GrammarError::Compile { .. }), Some(fallback)) => compile(fallback).await?,
+            (Err(GrammarError::Compile { .. }), Some(Fallback { parts, make })) => {
+                let mut are_broken = Vec::with_capacity(parts.len());
+                for part in parts {
+                    let compiled = match part {
+                        Some(part) => compile(part).await?.map(drop),
+                        None => Ok(()),
+                    };
+                    are_broken.push(compiled.is_err());
+                }
+                let less = make(&served.card.output, &are_broken);
+                compile(&less.map_err(|reason| ApiError::invalid(self.param, reason))?).await?
+            }
             (compiled, _) => compiled,
         };
         if matches!(compiled, Err(GrammarError::Compile { .. })) {

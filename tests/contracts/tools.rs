@@ -243,6 +243,21 @@ fn a_schema_is_enforced_if_it_is_strict_and_as_far_as_it_can_be_otherwise() {
         assert!(arguments["loud"].is_boolean(), "{answer:?}");
     }
 
+    // What cannot be enforced of one does not free the others.
+    let broken = json!({"type": "object", "properties": {"x": {"not": {}}}});
+    let mut tools = tools();
+    tools.as_array_mut().unwrap().push(function(false, broken));
+    let wild = json!({"tools": tools, "tool_choice": "required", "n": 8, "temperature": 1.5, "seed": 3});
+    let answer = ask(&server, &with(chat(QUESTION, 100), wild));
+    let calls = answer
+        .choices
+        .iter()
+        .filter(|choice| choice.finish_reason == "tool_calls")
+        .flat_map(|choice| &choice.calls);
+    let checked: Vec<_> = calls.filter(|call| call.name == "add" || call.name == "get_weather").collect();
+    assert!(!checked.is_empty(), "{answer:?}");
+    checked.into_iter().for_each(|call| check(call, &NAMES));
+
     let pattern = json!({
         "type": "object",
         "properties": {"phone": {"type": "string", "pattern": "^[0-9]{3}-[0-9]{4}$"}},

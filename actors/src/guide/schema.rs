@@ -14,10 +14,13 @@ const OPTIONS: &str = "x-guidance";
 /// Whose values are data, and not schemas.
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 /// Whose values are numbers that documents are compared with, or may hold them.
-const NUMBERS: [&str; 7] =
-    ["const", "enum", "exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"];
+const NUMBERS: [&str; 3] = ["const", "enum", "multipleOf"];
+/// Bounds of numbers: of the greatest, and of the least.
+const BOUNDS: [[&str; 2]; 2] = [["maximum", "exclusiveMaximum"], ["minimum", "exclusiveMinimum"]];
 /// Whole numbers are held exactly up to this, 2^53: llguidance computes with those of 64-bit floats.
 const MAX_EXACT: u64 = 1 << 53;
+/// The greatest of these below 2^63: it writes ranges of whole numbers with those of 64 bits, and negates them.
+const MAX_WHOLE: i64 = i64::MAX - ((1 << 10) - 1);
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// White space between two parts of a document: a space, or a new line and its indentation. Where more is allowed, small
@@ -77,13 +80,16 @@ fn check_value(value: &Value, depth: usize, references: &mut usize) -> Result<()
     }
 }
 
-/// Numbers that would be held as others.
-fn check_numbers(value: &Value) -> Result<(), GrammarError> {
-    let is_exact = |number: &Number| match (number.as_i64(), number.as_u64()) {
+fn is_exact(number: &Number) -> bool {
+    match (number.as_i64(), number.as_u64()) {
         (Some(whole), _) => whole.unsigned_abs() <= MAX_EXACT,
         (None, Some(_)) => false,
         (None, None) => number.as_f64().is_some_and(|float| float.abs() <= MAX_EXACT as f64),
-    };
+    }
+}
+
+/// Numbers that would be held as others.
+fn check_numbers(value: &Value) -> Result<(), GrammarError> {
     match value {
         Value::Number(number) if !is_exact(number) => {
             Err(GrammarError::InexactNumber { number: number.to_string() })
@@ -126,15 +132,54 @@ fn check_field(key: &str, value: &Value, references: &mut usize) -> Result<(), G
     Ok(())
 }
 
+/// The schema with bounds that are held exactly: one that would not be is moved inwards to the next number that is, so that
+/// what is generated keeps to both.
+fn with_exact_bounds(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => {
+            let changed = fields.iter().map(|(key, value)| {
+                let value = match value {
+                    Value::Number(bound) => {
+                        exact_bound(key, bound).map_or_else(|| value.clone(), Value::Number)
+                    }
+                    _ if DATA.contains(&key.as_str()) => value.clone(),
+                    value => with_exact_bounds(value),
+                };
+                (key.clone(), value)
+            });
+            Value::Object(changed.collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(with_exact_bounds).collect()),
+        other => other.clone(),
+    }
+}
+
+/// What takes the place of a bound beyond what is held exactly.
+fn exact_bound(key: &str, bound: &Number) -> Option<Number> {
+    let side = BOUNDS.iter().position(|keys| keys.contains(&key))?;
+    let near = bound.as_f64().filter(|_| !is_exact(bound))?;
+    // Whole numbers beyond 64 bits were rounded when they were read.
+    let whole = bound.as_i64().map(i128::from).or_else(|| bound.as_u64().map(i128::from));
+    let inner = match (side, whole) {
+        (0, Some(whole)) if near as i128 <= whole => near,
+        (1, Some(whole)) if near as i128 >= whole => near,
+        (0, _) => near.next_down(),
+        (_, _) => near.next_up(),
+    };
+    let inner = if side == 0 { inner.min(MAX_WHOLE as f64) } else { inner.max(-MAX_WHOLE as f64) };
+    // A whole number stays one as it is written.
+    let is_whole = inner.abs() <= MAX_WHOLE as f64;
+    if is_whole { Some(Number::from(inner as i64)) } else { Number::from_f64(inner) }
+}
+
 fn own_options() -> Value {
     json!({"whitespace_pattern": WHITE_SPACE})
 }
 
 /// The schema with llguidance's options, as we set them.
 pub(crate) fn compact(schema: &Value) -> Value {
-    match schema {
-        Value::Object(fields) => {
-            let mut fields = fields.clone();
+    match with_exact_bounds(schema) {
+        Value::Object(mut fields) => {
             fields.insert(OPTIONS.to_owned(), own_options());
             Value::Object(fields)
         }

@@ -21,6 +21,8 @@ pub(super) struct MessageAnswer {
     /// Blocks that are whole.
     content: Vec<Value>,
     open: Option<Block>,
+    /// Blocks of calls that were cut off, or whose syntax was wrong.
+    broken: Vec<usize>,
     stop_reason: Option<&'static str>,
     stop_sequence: Option<String>,
 }
@@ -60,7 +62,6 @@ impl Block {
         match self {
             Self::Text(text) => block["text"] = text.into(),
             Self::Thinking(text) => block["thinking"] = text.into(),
-            // Arguments that were cut off are no JSON; a client is told by the stop reason.
             Self::ToolUse { input, .. } => {
                 let read = serde_json::from_str(&input).or_else(|_| serde_json::from_str(&bounded(&input)));
                 block["input"] = read.unwrap_or_else(|_| json!({}));
@@ -110,18 +111,20 @@ impl MessageAnswer {
             usage: Usage { prompt_tokens, ..Usage::default() },
             content: Vec::new(),
             open: None,
+            broken: Vec::new(),
             stop_reason: None,
             stop_sequence: None,
         }
     }
 
     fn message(&self) -> Value {
+        let content = self.content.iter().enumerate().filter(|(at, _)| !self.broken.contains(at));
         json!({
             "id": self.id,
             "type": "message",
             "role": "assistant",
             "model": self.model,
-            "content": self.content,
+            "content": content.map(|(_, block)| block).collect::<Vec<_>>(),
             "stop_reason": self.stop_reason,
             "stop_sequence": self.stop_sequence,
             "usage": self.usage(),
@@ -199,8 +202,13 @@ impl Narrator for MessageAnswer {
                 }
                 events.push(self.delta(json!({"type": "input_json_delta", "partial_json": fragment})));
             }
-            // A broken call is told by the reason of the end, which is not that tools are used.
-            Delta::CallFinished | Delta::CallBroken => self.stop_block(&mut events),
+            Delta::CallFinished => self.stop_block(&mut events),
+            // What was streamed of it is no JSON, and the reason of the end is not that tools are used. A whole message does
+            // not have it: nobody is to act on it.
+            Delta::CallBroken => {
+                self.stop_block(&mut events);
+                self.broken.extend(self.content.len().checked_sub(1));
+            }
         }
         events
     }

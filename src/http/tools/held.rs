@@ -1,7 +1,7 @@
 //! The grammars of answers that have to call, and of those that may by a schema that is `strict`.
 //!
 //! Schemas are enforced by them. One that is not `strict`, and cannot be, counts as far as it can: for the names of the
-//! arguments and their plain types.
+//! arguments and their plain types. Those of other tools are not less for that.
 
 use serde_json::Value;
 use troupe_actors::call_grammar::{CallGrammarError, relaxed};
@@ -11,8 +11,8 @@ use troupe_actors::parsers::{CallBody, Tool};
 use troupe_actors::session::CallLimit;
 
 use super::{Definition, unsupported};
-use crate::http::error::ApiError;
-use crate::http::response_format::{Format, Source, beside_calls};
+use crate::http::error::{ApiError, echo};
+use crate::http::response_format::{Fallback, Format, Source, beside_calls};
 
 /// What schemas say of texts, and formats that write texts as they stand do not enforce.
 const OF_TEXTS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
@@ -27,10 +27,9 @@ pub(super) fn answer(
     calls: CallLimit,
     asked: Option<&Format>,
 ) -> Result<Format, ApiError> {
-    let text = |tools: &[Tool]| output.call_grammar(tools, calls);
+    let text = move |output: &OutputSyntax, tools: &[Tool]| output.call_grammar(tools, calls);
     let schemas = Schemas::read(output, callable)?;
-    let calls = format("tool_choice", schemas.grammars(text, Grammar::made_lark))?;
-    beside_calls(calls.made_of(schemas.strict), asked)
+    beside_calls(schemas.format("tool_choice", output, Grammar::made_lark, text)?, asked)
 }
 
 /// What an answer is held to that is calls of these tools or else in the format that is asked for. The format alone, if no
@@ -45,12 +44,12 @@ pub(super) fn calls_or(
     asked: Format,
 ) -> Result<Format, ApiError> {
     let may_call = !callable.is_empty() && output.tells_calls_from_json();
-    let Some(schema) = asked.schema().filter(|_| may_call) else { return Ok(asked) };
-    let text = |tools: &[Tool]| output.calls_or_json_grammar(tools, calls, schema);
+    let Some(schema) = asked.schema().filter(|_| may_call).cloned() else { return Ok(asked) };
+    let text =
+        move |output: &OutputSyntax, tools: &[Tool]| output.calls_or_json_grammar(tools, calls, &schema);
     let mut schemas = Schemas::read(output, callable)?;
-    let either = schemas.grammars(text, Grammar::made_lark_of_wholes);
     schemas.strict.insert(0, asked.to_source());
-    Ok(format(asked.param(), either)?.made_of(schemas.strict))
+    schemas.format(asked.param(), output, Grammar::made_lark_of_wholes, text)
 }
 
 /// What an answer is held to that may call these tools, if one of them is `strict`. None if none is, or if no grammar
@@ -68,59 +67,78 @@ pub(super) fn calls(
     if !begins_with_a_marker || !callable.iter().any(|definition| definition.is_strict) {
         return Ok(None);
     }
-    let free = |tools: &[Tool]| Ok(output.free_grammar(tools, calls)?.unwrap_or_default());
-    let schemas = Schemas::read(output, callable)?;
-    let calls = format("tools", schemas.grammars(free, Grammar::made_lark))?;
-    Ok(Some(calls.behind_text().made_of(schemas.strict)))
+    let free = move |output: &OutputSyntax, tools: &[Tool]| {
+        Ok(output.free_grammar(tools, calls)?.unwrap_or_default())
+    };
+    let calls = Schemas::read(output, callable)?.format("tools", output, Grammar::made_lark, free)?;
+    Ok(Some(calls.behind_text()))
 }
 
-/// A grammar by the schemas as they are, and one by as much of them as has to be enforced.
-type Grammars = [Result<Grammar, String>; 2];
-
-fn format(param: &'static str, [exact, loose]: Grammars) -> Result<Format, ApiError> {
-    match (exact, loose) {
-        (Ok(exact), loose) => Ok(Format::new(param, exact, loose.ok())),
-        (Err(_), Ok(loose)) => Ok(Format::new(param, loose, None)),
-        (Err(reason), Err(_)) => Err(ApiError::invalid(param, reason)),
-    }
+/// A tool with its schema as it is, and with as much of it as has to be enforced.
+#[derive(Clone)]
+struct Candidate {
+    exact: Tool,
+    /// None if it is `strict`.
+    loose: Option<Tool>,
 }
 
-/// The tools with their schemas as they are, and with as much of them as has to be enforced.
+/// What may be called.
 struct Schemas {
-    exact: Vec<Tool>,
-    loose: Vec<Tool>,
+    tools: Vec<Candidate>,
     /// The schemas of those that are `strict`, each by itself.
     strict: Vec<Source>,
 }
 
 impl Schemas {
     fn read(output: &OutputSyntax, callable: &[&Definition]) -> Result<Self, ApiError> {
-        let (mut exact, mut loose, mut strict) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tools, mut strict) = (Vec::new(), Vec::new());
         for definition in callable {
             let tool = &definition.tool;
             if definition.is_strict {
                 strict.push(read_strict(definition, output)?);
-                exact.push(tool.clone());
-                loose.push(tool.clone());
-            } else {
-                let relaxed = Tool { name: tool.name.clone(), parameters: relaxed(&tool.parameters) };
-                let is_within_limits = Grammar::json_schema(tool.parameters.clone()).is_ok();
-                exact.push(if is_within_limits { tool.clone() } else { relaxed.clone() });
-                loose.push(relaxed);
+                tools.push(Candidate { exact: tool.clone(), loose: None });
+                continue;
             }
+            let loose = Tool { name: tool.name.clone(), parameters: relaxed(&tool.parameters) };
+            let is_within_limits = Grammar::json_schema(tool.parameters.clone()).is_ok();
+            let exact = if is_within_limits { tool.clone() } else { loose.clone() };
+            tools.push(Candidate { exact, loose: Some(loose) });
         }
-        Ok(Self { exact, loose, strict })
+        Ok(Self { tools, strict })
     }
 
-    fn grammars(
-        &self,
-        text: impl Fn(&[Tool]) -> Result<String, CallGrammarError>,
-        grammar: impl Fn(&str) -> Result<Grammar, GrammarError>,
-    ) -> Grammars {
-        [&self.exact, &self.loose].map(|tools| {
-            let text = text(tools).map_err(|error| error.to_string())?;
+    /// What an answer is held to that calls them as `text` has it. If that cannot be compiled, those are held to less whose
+    /// schemas cannot be.
+    fn format(
+        self,
+        param: &'static str,
+        output: &OutputSyntax,
+        grammar: fn(&str) -> Result<Grammar, GrammarError>,
+        text: impl Fn(&OutputSyntax, &[Tool]) -> Result<String, CallGrammarError> + Send + Sync + 'static,
+    ) -> Result<Format, ApiError> {
+        let Self { tools, strict } = self;
+        let part = |tool: &Candidate| match tool.loose {
+            Some(_) => Grammar::json_schema(tool.exact.parameters.clone()).ok(),
+            None => None,
+        };
+        let (parts, count) = (tools.iter().map(part).collect(), tools.len());
+        let make = move |output: &OutputSyntax, is_loose: &[bool]| {
+            let chosen = tools.iter().zip(is_loose).map(|(tool, is_loose)| match &tool.loose {
+                Some(loose) if *is_loose => loose.clone(),
+                _ => tool.exact.clone(),
+            });
+            let text = text(output, &chosen.collect::<Vec<_>>()).map_err(|error| error.to_string())?;
             grammar(&text).map_err(|error| error.to_string())
-        })
+        };
+        let format = match make(output, &vec![false; count]) {
+            Ok(exact) => Format::new(param, exact, Some(Fallback::new(parts, make))),
+            Err(_) => {
+                let loose =
+                    make(output, &vec![true; count]).map_err(|reason| ApiError::invalid(param, reason))?;
+                Format::new(param, loose, None)
+            }
+        };
+        Ok(format.made_of(strict))
     }
 }
 
@@ -133,6 +151,12 @@ fn read_strict(
     let grammar = Grammar::json_schema(tool.parameters.clone())
         .map_err(|error| ApiError::invalid(&schema, error.to_string()))?;
     let body = output.format.map(|format| format.call_syntax().body);
+    if matches!(body, Some(CallBody::Parameters(_)))
+        && let Some(name) = unwritable(&tool.parameters)
+    {
+        let reason = format!("calls of this model cannot write an argument of the name {:?}", echo(name));
+        return Err(unsupported(format!("{param}.strict"), reason));
+    }
     let writes_texts_as_they_stand = matches!(body, Some(CallBody::Parameters(_) | CallBody::Braced { .. }));
     match of_texts(&tool.parameters).filter(|_| writes_texts_as_they_stand) {
         Some(keyword) => {
@@ -143,6 +167,12 @@ fn read_strict(
         }
         None => Ok(Source { param: schema, grammar }),
     }
+}
+
+/// The first property whose name would end its tag.
+fn unwritable(schema: &Value) -> Option<&str> {
+    let names = schema.get("properties")?.as_object()?.keys();
+    names.map(String::as_str).find(|name| name.contains(['<', '>', '"', '=', '\n']))
 }
 
 /// The first of such keywords in a schema. What has one of these names, but is none, has another type.

@@ -258,6 +258,7 @@ fn a_schema_that_has_to_be_enforced_and_cannot_be_is_refused() {
     let hermes = calling_card(64).unwrap().output;
     let elsewhere = json!({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}});
     let pattern = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^x$"}}});
+    let unwritable = json!({"type": "object", "properties": {"a>b": {"type": "boolean"}}});
     let named_so = json!({"type": "object", "properties": {"pattern": {"type": "string"}}});
     for (output, schema, strict, param) in [
         (&hermes, &elsewhere, true, Some("tools[0].function.parameters")),
@@ -266,6 +267,8 @@ fn a_schema_that_has_to_be_enforced_and_cannot_be_is_refused() {
         (&qwen, &pattern, true, Some("tools[0].function.strict")),
         (&qwen, &pattern, false, None),
         (&qwen, &named_so, true, None),
+        (&qwen, &unwritable, true, Some("tools[0].function.strict")),
+        (&hermes, &unwritable, true, None),
     ] {
         let function = json!({"name": "f", "strict": strict, "parameters": schema});
         let body = json!({"tools": [{"type": "function", "function": function}], "tool_choice": "required"});
