@@ -107,7 +107,7 @@ async fn a_failed_response_has_a_code_of_openais_list() {
         vec![token(b'a'.into()), SequenceEvent::Failed(fault)]
     };
     for (script, code, said) in [
-        (late, "server_error", "250"),
+        (late, "server_error", "0.25 s"),
         (ending, "server_error", ""),
         (unguided, "invalid_prompt", "'text.format'"),
     ] {
