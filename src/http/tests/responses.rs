@@ -109,7 +109,7 @@ async fn a_failed_response_has_a_code_of_openais_list() {
     for (script, code, said) in [
         (late, "server_error", "0.25 s"),
         (ending, "server_error", ""),
-        (unguided, "invalid_prompt", "'text.format'"),
+        (unguided, "invalid_prompt", "it is too large"),
     ] {
         let server = TestServer::start(script);
         let reply = server.post(PATH, &json!({"input": "hi", "stream": true})).await;
