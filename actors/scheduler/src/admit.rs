@@ -118,7 +118,9 @@ impl Scheduler {
             }
             let stalled = if survey.nobody_stalled { None } else { self.stalled() };
             survey.nobody_stalled = stalled.is_none();
-            let victim = stalled.or_else(|| self.over_its_share(key)).or_else(|| self.over_served(key))?;
+            let is_short_of_memory = !self.free_slots.is_empty();
+            let over_served = || if is_short_of_memory { self.over_served(key) } else { None };
+            let victim = stalled.or_else(|| self.over_its_share(key)).or_else(over_served)?;
             survey.promised_blocks = Some(promised - self.missing_blocks(victim));
             self.preempt(victim, effects);
         }
