@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use troupe_actors::scheduler::SchedulerActor;
 use troupe_actors::session::{
-    Admission, CHANNEL, End, Output, Part, Piece, Session, SessionContext, SessionRequest, reason_name,
+    Admission, AnswerKind, CHANNEL, End, Output, Part, Piece, Session, SessionContext, SessionRequest,
+    reason_name,
 };
 use troupe_actors::template::Ending;
 use troupe_actors::tokenizer::AddSpecial;
@@ -213,6 +214,7 @@ impl Local {
             prompt,
             sampling,
             max_tokens: options.max_tokens.unwrap_or(limit - length),
+            answer: AnswerKind::Generated,
             stop_tokens: card.end_tokens(),
             stop: options.stop.clone(),
             reading: None,
@@ -280,7 +282,10 @@ impl Answer {
             let next = async { tokio::time::timeout(PATIENCE, outputs.recv()).await };
             let text = match runtime.block_on(next).map(|output| output.map(|output| output.part)) {
                 // Reasoning and calls are not told apart here: all is text.
-                Err(_) | Ok(Some(Part::Accepted(_) | Part::Reasoning(_) | Part::Call(_))) => String::new(),
+                Err(_)
+                | Ok(Some(Part::Accepted(_) | Part::Prompt(_) | Part::Reasoning(_) | Part::Call(_))) => {
+                    String::new()
+                }
                 Ok(Some(Part::Text(piece))) => {
                     self.add(&piece);
                     piece.text

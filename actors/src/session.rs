@@ -12,6 +12,7 @@ mod allowance;
 mod content;
 mod guided;
 mod output;
+mod prompt;
 mod reader;
 mod state;
 
@@ -32,7 +33,9 @@ use crate::scheduler::SchedulerCommand;
 use crate::tokenizer::Tokenizer;
 
 use guided::{Guided, Next};
-pub use output::{Alternative, CallPart, End, FinishReason, Output, Part, Piece, ScoredToken, reason_name};
+pub use output::{
+    Alternative, CallPart, End, FinishReason, Output, Part, Piece, PromptToken, ScoredToken, reason_name,
+};
 pub use reader::{Budget, CallLimit, Reading};
 pub use state::SessionState;
 
@@ -57,8 +60,10 @@ pub struct SessionRequest {
     pub prompt: Vec<TokenId>,
     /// How tokens are chosen.
     pub sampling: SamplingParams,
-    /// The most tokens to generate.
+    /// The most tokens to generate; at least one.
     pub max_tokens: u32,
+    /// What is answered with.
+    pub answer: AnswerKind,
     /// Tokens that end the text.
     pub stop_tokens: Vec<TokenId>,
     /// Strings that end the text and are not part of it. They are looked for in content, not in reasoning or calls.
@@ -71,6 +76,16 @@ pub struct SessionRequest {
     pub admission: Admission,
     /// Which part of the client's request it is.
     pub part: RequestPart,
+}
+
+/// What a client is answered with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AnswerKind {
+    /// What is generated, after what is told of the prompt if [`SamplingParams::prompt_logprobs`] asks for that.
+    #[default]
+    Generated,
+    /// What is told of the prompt alone: the one token that is generated after it is thrown away.
+    Prompt,
 }
 
 /// What the sessions of one request share.
@@ -110,8 +125,8 @@ pub struct Session {
     state: SessionState,
     scheduler: Recipient<SchedulerCommand>,
     client: mpsc::Sender<Output>,
-    /// What the channel had no room for. At most what as many tokens as the credit allows make, the acceptance and the
-    /// end.
+    /// What the channel had no room for. At most what as many tokens as the credit allows make, the acceptance, what is
+    /// told of the prompt, and the end.
     backlog: VecDeque<Part>,
     awaits_room: bool,
     /// Tokens received and not yet granted anew.
@@ -190,6 +205,7 @@ impl Session {
         let elapsed = u64::try_from(self.admitted.elapsed().as_micros()).unwrap_or(u64::MAX);
         sequence.id = next_id();
         sequence.part = RequestPart::Choice;
+        sequence.sampling.prompt_logprobs = None;
         sequence.prompt.extend_from_slice(tokens);
         sequence.max_tokens -= tokens.len() as u32;
         sequence.timeout = sequence.timeout.map(|timeout| timeout.saturating_sub(elapsed).max(1));
@@ -224,7 +240,10 @@ impl Session {
                     Some(before) => metrics::next_token(now - before),
                 }
             }
-            SequenceEvent::Accepted(_) | SequenceEvent::Started { .. } | SequenceEvent::Finished { .. } => {}
+            SequenceEvent::Accepted(_)
+            | SequenceEvent::Started { .. }
+            | SequenceEvent::Prompt(_)
+            | SequenceEvent::Finished { .. } => {}
             SequenceEvent::Rejected(_) => metrics::rejected(),
             SequenceEvent::Failed(_) => metrics::failed(),
         }
@@ -331,7 +350,7 @@ impl Handler<SessionEvent> for Session {
                     others.into_iter().for_each(|other| Self::start(other, Vec::new(), context.clone()));
                 }
             }
-            SequenceEvent::Started { .. } => {}
+            SequenceEvent::Started { .. } | SequenceEvent::Prompt(_) => {}
             SequenceEvent::Token(sampled) => {
                 self.spent += 1;
                 token = Some(sampled.id);

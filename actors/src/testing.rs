@@ -118,6 +118,7 @@ pub fn model_card(max_model_len: u32) -> Result<ModelCard, TokenizerError> {
             max_model_len,
             max_num_seqs: 8,
             max_num_batched_tokens: 512,
+            max_num_prompt_logprobs: 512,
             block_size: 16,
             num_blocks: 1024,
             num_stored_blocks: 0,
@@ -233,6 +234,7 @@ impl Handler<SchedulerCommand> for ScriptedScheduler {
                     script.front(),
                     Some(
                         SequenceEvent::Started { .. }
+                            | SequenceEvent::Prompt(_)
                             | SequenceEvent::Token(_)
                             | SequenceEvent::Finished { .. }
                     )

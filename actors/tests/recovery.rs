@@ -22,6 +22,7 @@ const LIMITS: EngineLimits = EngineLimits {
     max_model_len: 256,
     max_num_seqs: 4,
     max_num_batched_tokens: 16,
+    max_num_prompt_logprobs: 16,
     block_size: 8,
     num_blocks: 64,
     num_stored_blocks: 0,
@@ -86,6 +87,7 @@ impl Puppet {
                     (self.sink)(GpuEvent::StepDone(StepOutcome {
                         step: plan.step,
                         rows: rows.collect(),
+                        prompts: vec![],
                         unsaved: vec![],
                     }));
                 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::json;
 use troupe_actors::output_syntax::OutputSyntax;
 use troupe_actors::session::{
-    Admission, CallLimit, CallPart, End, FinishReason, Part, Reading, SessionRequest, SessionState,
+    Admission, AnswerKind, CallLimit, CallPart, End, FinishReason, Part, Reading, SessionRequest,
+    SessionState,
 };
 use troupe_actors::tokenizer::{AddSpecial, ParseSpecial, Tokenizer};
 use troupe_parsers::{Event, Format, Parser, Piece, Reasoning, Setup, Start, Tool};
@@ -90,6 +91,7 @@ fn parts(tokenizer: &Arc<Tokenizer>, format: Format, tokens: &[TokenId], reason:
         prompt: vec![1],
         sampling: SamplingParams::greedy(),
         max_tokens: 1000,
+        answer: AnswerKind::Generated,
         stop_tokens: Vec::new(),
         stop: Vec::new(),
         reading: Some(Reading { setup, calls: CallLimit::Any, budget: None, id_seed: 1 }),

@@ -50,6 +50,13 @@ impl Batch {
         if plan.rows.is_empty() {
             return Err(GpuError::Step("it has no rows".to_owned()));
         }
+        let targets: usize = plan.rows.iter().map(|row| row.targets.len()).sum();
+        if targets > limits.max_num_prompt_logprobs as usize {
+            let most = limits.max_num_prompt_logprobs;
+            return Err(GpuError::Step(format!(
+                "{targets} tokens of prompts are to be scored, at most {most}"
+            )));
+        }
         let mut order: Vec<usize> = (0..plan.rows.len()).collect();
         order.sort_by_key(|&row| plan.rows[row].tokens.count() > 1);
         let mut flat = Flat::default();
@@ -186,12 +193,17 @@ fn check(row: &Row, limits: &EngineLimits) -> Result<()> {
     if let Some(block) = row.blocks.iter().find(|block| block.0 >= limits.num_blocks) {
         return refuse(format!("{block} is not below the {} blocks", limits.num_blocks));
     }
+    if row.targets.len() > count as usize {
+        return refuse(format!("{} tokens are to be scored behind {count}", row.targets.len()));
+    }
     if let Some(reason) = row.mask.as_ref().and_then(|mask| check_mask(mask, limits.vocab_size).err()) {
         return refuse(reason);
     }
-    if let RowTokens::Prompt(ids) = &row.tokens
-        && let Some(id) = ids.iter().find(|id| **id >= limits.vocab_size)
-    {
+    let ids = match &row.tokens {
+        RowTokens::Prompt(ids) => &ids[..],
+        RowTokens::Sampled(_) => &[],
+    };
+    if let Some(id) = ids.iter().chain(&row.targets).find(|id| **id >= limits.vocab_size) {
         return refuse(format!("token {id} is not below the vocabulary size of {}", limits.vocab_size));
     }
     Ok(())

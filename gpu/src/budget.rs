@@ -16,6 +16,9 @@ const HOST_SHARE: f64 = 0.25;
 /// what a step computes.
 const GPU_SHARE: f64 = 0.85;
 
+/// Logits, as f32, that log-probabilities of prompts may take in one step.
+const PROMPT_LOGITS_BYTES: u32 = 32 << 20;
+
 /// What is assumed to be free where nobody says.
 const ASSUMED_FREE: u64 = 4 << 30;
 
@@ -90,14 +93,16 @@ pub fn plan(
         );
     }
     warn_beyond_free(request, place.device);
+    let vocab_size = config.size("vocab_size")? as u32;
     let limits = EngineLimits {
         max_model_len,
         max_num_seqs,
         max_num_batched_tokens,
+        max_num_prompt_logprobs: max_num_prompt_logprobs(vocab_size),
         block_size,
         num_blocks: num_blocks as u32,
         num_stored_blocks: 0,
-        vocab_size: config.size("vocab_size")? as u32,
+        vocab_size,
         length_classes: length_classes(config)?,
     };
     let (dtype, body) = (place.dtype, place.body);
@@ -115,6 +120,11 @@ fn warn_beyond_free(request: &LoadRequest, device: Device) {
             "engine.kv_cache_memory of {wanted} bytes is more than the {available} bytes of memory that are free"
         );
     }
+}
+
+/// Tokens of prompts that a step scores.
+fn max_num_prompt_logprobs(vocab_size: u32) -> u32 {
+    (PROMPT_LOGITS_BYTES / 4 / vocab_size.max(1)).max(1)
 }
 
 /// Sequences and tokens of a step. A step always has room for a token of every sequence.

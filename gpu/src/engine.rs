@@ -18,6 +18,7 @@ use crate::error::{GpuError, Result};
 use crate::kv::KvCache;
 use crate::load::{Loader, Storage};
 use crate::models::{ConfigReader, Model, family};
+use crate::prompt_logprobs::{ScoredPrompts, Targets};
 use crate::sampling::{Chosen, Sampled, sample};
 use crate::slots::Slots;
 use crate::store::{Basis, BlockStore, Medium};
@@ -46,6 +47,7 @@ struct InFlight {
     /// Of each sampled row, in the order of the batch: its index in the plan, and its sequence.
     rows: Vec<(usize, SequenceId)>,
     output: Output,
+    prompts: Option<ScoredPrompts>,
     saves: Option<Saves>,
 }
 
@@ -137,6 +139,7 @@ impl Engine {
                 start: 0,
                 tokens: RowTokens::Prompt(vec![0]),
                 blocks: vec![BlockId(0)],
+                targets: Vec::new(),
                 output: RowOutput::Sample,
                 mask: None,
             }],
@@ -184,8 +187,8 @@ impl Engine {
         let saves = Saves::start(&self.kv, &plan.saves)?;
         transfer::load(&mut self.kv, self.store.as_ref(), &plan.loads)?;
         if plan.rows.is_empty() && saves.is_some() {
-            let (rows, output) = (Vec::new(), Output::None);
-            self.in_flight.push_back(InFlight { step: plan.step, rows, output, saves });
+            let (rows, output, prompts) = (Vec::new(), Output::None, None);
+            self.in_flight.push_back(InFlight { step: plan.step, rows, output, prompts, saves });
             return Ok(());
         }
         for binding in &plan.bindings {
@@ -195,12 +198,16 @@ impl Engine {
         let last = plan.rows.iter().flat_map(|row| &row.blocks).map(|block| block.0 as usize).max();
         self.kv.used(last.map_or(0, |last| last + 1));
         let hidden = fuse(&self.model.forward(&batch, &mut self.kv)?)?;
+        let targets = Targets::of(plan, &batch, &self.slots)?;
+        let logits = |hidden: &Array| Ok(fuse(&self.model.logits(hidden)?)?);
+        let prompts = targets.map(|targets| targets.score(&hidden, logits)).transpose()?;
         let (rows, output) = self.sample(plan, &batch, hidden)?;
         let mut outputs = output.arrays();
+        outputs.extend(prompts.iter().flat_map(ScoredPrompts::outputs));
         outputs.extend(self.kv.arrays());
         outputs.push(self.slots.last_tokens());
         async_eval(&outputs)?;
-        self.in_flight.push_back(InFlight { step: plan.step, rows, output, saves });
+        self.in_flight.push_back(InFlight { step: plan.step, rows, output, prompts, saves });
         Ok(())
     }
 
@@ -247,7 +254,7 @@ impl Engine {
     pub fn give_masks(&mut self, masks: StepMasks) -> Result<()> {
         let step = masks.step;
         let waits = |last: &mut InFlight| last.step == step && matches!(last.output, Output::Unsampled(_));
-        let Some(InFlight { output: Output::Unsampled(unsampled), saves, .. }) =
+        let Some(InFlight { output: Output::Unsampled(unsampled), prompts, saves, .. }) =
             self.in_flight.pop_back_if(waits)
         else {
             return Ok(());
@@ -261,7 +268,7 @@ impl Engine {
         let mut outputs = output.arrays();
         outputs.push(self.slots.last_tokens());
         async_eval(&outputs)?;
-        self.in_flight.push_back(InFlight { step, rows, output, saves });
+        self.in_flight.push_back(InFlight { step, rows, output, prompts, saves });
         Ok(())
     }
 
@@ -274,7 +281,8 @@ impl Engine {
     pub fn is_oldest_done(&self) -> bool {
         self.in_flight.front().is_some_and(|step| {
             let waits = matches!(step.output, Output::Unsampled(_));
-            let computed = || step.output.arrays().iter().all(|array| array.is_available());
+            let prompts = step.prompts.iter().flat_map(ScoredPrompts::outputs);
+            let computed = || step.output.arrays().into_iter().chain(prompts).all(Array::is_available);
             !waits && computed() && step.saves.as_ref().is_none_or(Saves::are_available)
         })
     }
@@ -290,13 +298,15 @@ impl Engine {
         Some(self.outcome(in_flight).map_err(|error| (step, error)))
     }
 
-    fn outcome(&mut self, InFlight { step, rows, output, saves }: InFlight) -> Result<StepOutcome> {
+    fn outcome(&mut self, in_flight: InFlight) -> Result<StepOutcome> {
+        let InFlight { step, rows, output, prompts, saves } = in_flight;
         let tokens = match output {
             Output::None => Vec::new(),
             Output::Unsampled(_) => return Err(GpuError::Step("its masks did not come".to_owned())),
             Output::Sampled(sampled) => sampled.read(&mut self.scratch)?,
             Output::Hidden(hidden) => hidden.wait().map(|()| Vec::new())?,
         };
+        let prompts = prompts.map_or(Ok(Vec::new()), |prompts| prompts.read())?;
         let unsaved = match saves {
             Some(saves) => saves.finish(self.store.as_mut())?,
             None => Vec::new(),
@@ -308,7 +318,7 @@ impl Engine {
             token,
             mu,
         });
-        Ok(StepOutcome { step, rows: rows.collect(), unsaved })
+        Ok(StepOutcome { step, rows: rows.collect(), prompts, unsaved })
     }
 
     /// Forgets all steps in flight, slots and KV contents after a failure; the model stays. Answers the steps

@@ -16,6 +16,7 @@ mod kv_copy;
 mod layers;
 mod load;
 mod models;
+mod prompt_logprobs;
 mod sampling;
 mod slots;
 mod store;

@@ -175,7 +175,10 @@ fn chunks_without_a_token_are_answered_too() {
     let mut plan = first(0);
     plan.rows[0].output = RowOutput::None;
     running.submit(plan);
-    assert_eq!(running.outcome(), StepOutcome { step: StepId(0), rows: vec![], unsaved: vec![] });
+    assert_eq!(
+        running.outcome(),
+        StepOutcome { step: StepId(0), rows: vec![], prompts: vec![], unsaved: vec![] }
+    );
 }
 
 /// Tokens that may be chosen, of the tiny model's 64.
@@ -219,7 +222,10 @@ fn a_row_whose_mask_does_not_come_gives_no_token_and_can_be_computed_again() {
     running.submit(waiting(1));
     let token = running.outcome().rows[0].token.id;
     running.masks(1, vec![]);
-    assert_eq!(running.outcome(), StepOutcome { step: StepId(1), rows: vec![], unsaved: vec![] });
+    assert_eq!(
+        running.outcome(),
+        StepOutcome { step: StepId(1), rows: vec![], prompts: vec![], unsaved: vec![] }
+    );
     let mut again = next(2);
     (again.rows[0].start, again.rows[0].tokens) = (5, RowTokens::Prompt(vec![token]));
     again.rows[0].mask = Some(only(&[40]));

@@ -4,7 +4,7 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::Receiver;
-use troupe_actors::session::{CallPart, End, FinishReason, Output, Part, Piece};
+use troupe_actors::session::{CallPart, End, FinishReason, Output, Part, Piece, PromptToken};
 use troupe_protocol::{RateStatuses, Usage};
 
 use super::admission::ServiceTier;
@@ -17,6 +17,10 @@ use super::sse::EventStream;
 pub(super) trait Shape {
     /// The chunk that opens a choice, if there is one.
     fn opening(&mut self, choice: u32) -> Option<Value>;
+    /// The chunk of tokens of the prompt, if they are shown.
+    fn prompt_chunk(&mut self, _choice: u32, _tokens: Vec<PromptToken>) -> Option<Value> {
+        None
+    }
     /// The chunk of a piece.
     fn chunk(&mut self, choice: u32, piece: Piece) -> Value;
     /// The chunk of a piece of reasoning, if it is shown.
@@ -47,6 +51,8 @@ pub(super) struct Choice {
 /// What a choice says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Message {
+    /// The tokens of its prompt, if they are told.
+    pub(super) prompt: Vec<PromptToken>,
     /// All pieces of its content in one.
     pub(super) piece: Piece,
     /// Its reasoning.
@@ -246,6 +252,7 @@ async fn respond_whole(mut running: Running, mut shape: impl Shape) -> Result<Ht
         };
         match part {
             Part::Accepted(left) => rates = rates.least(left),
+            Part::Prompt(tokens) => messages[choice as usize].prompt.extend(tokens),
             Part::Text(piece) => messages[choice as usize].add_text(piece),
             Part::Reasoning(piece) => messages[choice as usize].reasoning += &piece.text,
             Part::Call(part) => messages[choice as usize].add_call(part),
@@ -306,7 +313,11 @@ pub(super) async fn opening(running: &mut Running) -> Result<Opening, ApiError> 
             Part::Accepted(left) => rates = rates.least(left),
             Part::End(End::Rejected(reason)) => return Err(reason.into()),
             Part::End(End::Failed(fault)) => return Err(fault.into()),
-            Part::Text(_) | Part::Reasoning(_) | Part::Call(_) | Part::End(End::Finished { .. }) => {
+            Part::Prompt(_)
+            | Part::Text(_)
+            | Part::Reasoning(_)
+            | Part::Call(_)
+            | Part::End(End::Finished { .. }) => {
                 return Ok(Opening { rates, first: Some(output) });
             }
         }

@@ -5,7 +5,7 @@ use troupe_actors::tokenizer::AddSpecial;
 use troupe_protocol::TokenId;
 
 use super::answer::{self, Envelope, Keep, Running};
-use super::completions_answer::TextAnswer;
+use super::completions_answer::{Echo, TextAnswer};
 use super::completions_request::{self, CompletionRequest, Prompt, Suffix};
 use super::error::ApiError;
 use super::generate::{self, entropy};
@@ -24,7 +24,10 @@ pub(super) async fn handle(
     let fields = read_object(&request, payload, state.body_limit).await?;
     let served = state.served()?;
     let request = completions_request::read(fields, &served.card, &tenant, entropy())?;
-    let echo = if request.echo { echoes(served, &request.prompts).await? } else { Vec::new() };
+    let echo = match request.echo {
+        true => echoes(served, &request.prompts, request.add).await?,
+        false => Vec::new(),
+    };
     let CompletionRequest { prompts, add, suffix, mut generation, best_of, .. } = request;
     tenant.sign(&mut generation);
     let prompts = match suffix {
@@ -39,6 +42,7 @@ pub(super) async fn handle(
         logprobs: generation.sampling.logprobs.is_some(),
         echo,
         choices_per_prompt: generation.choices,
+        places: Vec::new(),
     };
     let mut keep = Keep::All;
     if let Some(of) = best_of {
@@ -79,12 +83,15 @@ async fn encode_around(
 }
 
 /// The prompts as text.
-async fn echoes(served: &Served, prompts: &[Prompt]) -> Result<Vec<String>, ApiError> {
+async fn echoes(served: &Served, prompts: &[Prompt], add: AddSpecial) -> Result<Vec<Echo>, ApiError> {
+    let frame = tokenize::encode_text(served, String::new(), add).await?.len();
     let mut echoes = Vec::with_capacity(prompts.len());
     for prompt in prompts {
         echoes.push(match prompt {
-            Prompt::Text(text) => text.clone(),
-            Prompt::Tokens(tokens) => detokenize::decode(served, tokens.clone()).await?,
+            Prompt::Text(text) => Echo { text: text.clone(), frame },
+            Prompt::Tokens(tokens) => {
+                Echo { text: detokenize::decode(served, tokens.clone()).await?, frame: 0 }
+            }
         });
     }
     Ok(echoes)

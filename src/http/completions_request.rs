@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use troupe_actors::model_card::ModelCard;
+use troupe_actors::session::AnswerKind;
 use troupe_actors::tokenizer::{AddSpecial, FillIn};
 use troupe_protocol::TokenId;
 
@@ -62,7 +63,14 @@ pub(super) fn read(
 ) -> Result<CompletionRequest, ApiError> {
     params::check_model(&mut fields, card, tenant)?;
     let prompts = prompts(fields.required("prompt")?, card.limits.vocab_size)?;
-    let mut generation = params::read(&mut fields, card, entropy)?;
+    let echo = fields.bool("echo")?.unwrap_or(false);
+    // With the prompt in it, an answer may be nothing else.
+    let least_tokens = if echo { 0 } else { 1 };
+    let mut generation = params::read_with(&mut fields, card, entropy, least_tokens)?;
+    if generation.max_tokens == Some(0) {
+        generation.answer = AnswerKind::Prompt;
+        generation.max_tokens = Some(1);
+    }
     generation.check_format()?;
     let best_of = best_of(&mut fields, &generation)?;
     let choices = best_of.unwrap_or(generation.choices);
@@ -72,15 +80,18 @@ pub(super) fn read(
         return Err(ApiError::invalid("prompt", reason));
     }
     let logprobs = fields.unsigned("logprobs")?;
-    generation.sampling.logprobs = logprobs.map(|top| params::alternatives("logprobs", top)).transpose()?;
-    let echo = fields.bool("echo")?.unwrap_or(false);
-    if echo && logprobs.is_some() {
-        let reason =
-            "log-probabilities of a prompt are not computed, so not together with logprobs".to_owned();
-        return Err(ApiError::Unsupported { param: "echo".to_owned(), reason });
+    let logprobs = logprobs.map(|top| params::alternatives("logprobs", top)).transpose()?;
+    generation.sampling.logprobs = logprobs;
+    if echo {
+        generation.sampling.prompt_logprobs = logprobs;
     }
     let add = add_special(&mut fields)?;
     let suffix = suffix(&mut fields, card)?;
+    if suffix.is_some() && generation.sampling.prompt_logprobs.is_some() {
+        let reason =
+            "with a suffix the prompt is more than its text, so not together with logprobs".to_owned();
+        return Err(ApiError::Unsupported { param: "echo".to_owned(), reason });
+    }
     fields.finish(&[UNIMPLEMENTED, params::UNIMPLEMENTED, response_format::UNIMPLEMENTED].concat())?;
     Ok(CompletionRequest { prompts, add, suffix, echo, best_of, generation })
 }

@@ -53,6 +53,7 @@ pub(super) async fn start(
                 prompt: prompt.clone(),
                 sampling: generation.sampling_of(number, choice, prompt.len()),
                 max_tokens,
+                answer: generation.answer,
                 stop_tokens: generation.stop_tokens.clone(),
                 stop: generation.stop.clone(),
                 reading: generation.reading_of(index),

@@ -129,6 +129,8 @@ pub(super) async fn respond(
 /// What a part of a session's output means here.
 enum Said {
     Accepted(RateStatuses),
+    /// Nothing: these APIs do not tell of prompts.
+    Nothing,
     More(Delta),
     End(Ending),
 }
@@ -137,6 +139,7 @@ impl From<Part> for Said {
     fn from(part: Part) -> Self {
         match part {
             Part::Accepted(rates) => Self::Accepted(rates),
+            Part::Prompt(_) => Self::Nothing,
             Part::Text(piece) => Self::More(Delta::Text(piece)),
             Part::Reasoning(piece) => Self::More(Delta::Reasoning(piece)),
             Part::Call(part) => Self::More(part.into()),
@@ -163,6 +166,7 @@ async fn respond_whole(mut running: Running, mut narrator: impl Narrator) -> Res
     loop {
         match running.outputs.recv().await.into() {
             Said::Accepted(left) => rates = rates.least(left),
+            Said::Nothing => {}
             Said::More(delta) => drop(narrator.tell(delta)),
             Said::End(Ending::Failed(error)) => return Err(error),
             Said::End(ending) => {
@@ -241,7 +245,7 @@ impl<N: Narrator + 'static> Telling<N> {
     async fn accept(&mut self, said: Said) {
         let events = match said {
             // The headers are out.
-            Said::Accepted(_) => return,
+            Said::Accepted(_) | Said::Nothing => return,
             Said::More(delta) => self.narrator.tell(delta),
             Said::End(ending) => {
                 self.is_over = true;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use troupe_actors::model_card::ModelCard;
-use troupe_actors::session::{Admission, Reading};
+use troupe_actors::session::{Admission, AnswerKind, Reading};
 use troupe_protocol::sampling::MAX_LOGPROBS;
 use troupe_protocol::{SamplingParams, TokenId};
 
@@ -34,6 +34,8 @@ pub(super) struct Generation {
     pub(super) choices: u32,
     /// The most tokens of a choice; `None` goes to the end of the context.
     pub(super) max_tokens: Option<u32>,
+    /// What a choice is.
+    pub(super) answer: AnswerKind,
     /// The least tokens of a choice before it may end by itself.
     pub(super) min_tokens: MinTokens,
     /// How tokens are chosen, but for the seed and what `min_tokens` bans.
@@ -128,13 +130,27 @@ pub(super) fn check_model(fields: &mut Fields, card: &ModelCard, tenant: &Tenant
 /// # Errors
 /// The first field that is wrong, by name.
 pub(super) fn read(fields: &mut Fields, card: &ModelCard, entropy: u64) -> Result<Generation, ApiError> {
+    read_with(fields, card, entropy, 1)
+}
+
+/// The same where `max_tokens` is at least `least_tokens`.
+///
+/// # Errors
+/// The first field that is wrong, by name.
+pub(super) fn read_with(
+    fields: &mut Fields,
+    card: &ModelCard,
+    entropy: u64,
+    least_tokens: u32,
+) -> Result<Generation, ApiError> {
     labels(fields)?;
     let sampling = sampler_params::read(fields, card)?;
-    let max_tokens = max_tokens(fields)?;
+    let max_tokens = max_tokens(fields, least_tokens)?;
     let (admission, service_tier) = admission::read(fields)?;
     Ok(Generation {
         choices: choices(fields)?,
         max_tokens,
+        answer: AnswerKind::Generated,
         min_tokens: MinTokens::read(fields, max_tokens)?,
         sampling,
         seed: seed(fields)?.map_or(Seed::Fresh(entropy), Seed::Given),
@@ -178,9 +194,11 @@ fn choices(fields: &mut Fields) -> Result<u32, ApiError> {
     }
 }
 
-fn max_tokens(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
+fn max_tokens(fields: &mut Fields, least: u32) -> Result<Option<u32>, ApiError> {
     let mut read = |name: &str| match fields.unsigned(name)? {
-        Some(0) => Err(ApiError::invalid(name, "0 is less than the minimum of 1")),
+        Some(bound) if bound < least => {
+            Err(ApiError::invalid(name, format!("{bound} is less than the minimum of {least}")))
+        }
         bound => Ok(bound),
     };
     match (read("max_tokens")?, read("max_completion_tokens")?) {

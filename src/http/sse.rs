@@ -58,6 +58,11 @@ impl<S: Shape> EventStream<S> {
         match part {
             // The headers are out.
             Part::Accepted(_) => {}
+            Part::Prompt(tokens) => {
+                self.open_choice(choice);
+                let chunk = self.shape.prompt_chunk(choice, tokens);
+                self.ready.extend(chunk.map(|chunk| event(&chunk)));
+            }
             Part::Text(piece) => {
                 self.open_choice(choice);
                 let chunk = self.shape.chunk(choice, piece);

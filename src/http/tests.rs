@@ -7,6 +7,7 @@ mod forced_calls;
 mod formats;
 mod heartbeat;
 mod messages;
+mod prompt_logprobs;
 mod refusals;
 mod responses;
 mod streams;

@@ -30,6 +30,7 @@ pub use sequence::{
     FinishReason, NewSequence, RequestPart, SampledToken, SequenceEvent, TokenLogprobs, Usage,
 };
 pub use step::{
-    Binding, BlockTransfer, History, Row, RowOutcome, RowOutput, RowTokens, StepMasks, StepOutcome, StepPlan,
+    Binding, BlockTransfer, History, PromptLogprobs, Row, RowOutcome, RowOutput, RowTokens, StepMasks,
+    StepOutcome, StepPlan,
 };
 pub use tenant::{Priority, Rate, RateStatus, RateStatuses, TenantPolicy};

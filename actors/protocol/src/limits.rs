@@ -9,6 +9,9 @@ pub struct EngineLimits {
     pub max_num_seqs: u32,
     /// The most tokens of one step, over all its rows.
     pub max_num_batched_tokens: u32,
+    /// The most tokens of prompts whose log-probabilities one step works out: each takes as many logits as the vocabulary
+    /// has tokens. At least one.
+    pub max_num_prompt_logprobs: u32,
     /// Tokens of one KV block.
     pub block_size: u32,
     /// KV blocks in all.

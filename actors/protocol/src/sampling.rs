@@ -58,6 +58,8 @@ pub struct SamplingParams {
     pub seed: u64,
     /// `Some(n)`: report the chosen token's log-probability and the `n` most likely tokens.
     pub logprobs: Option<u8>,
+    /// The same of each token of the prompt, but of the first, which nothing comes before.
+    pub prompt_logprobs: Option<u8>,
 }
 
 impl SamplingParams {
@@ -83,6 +85,7 @@ impl SamplingParams {
             mirostat: None,
             seed: 0,
             logprobs: None,
+            prompt_logprobs: None,
         }
     }
 

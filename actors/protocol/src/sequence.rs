@@ -54,7 +54,8 @@ pub enum RequestPart {
     Choice,
 }
 
-/// What the scheduler tells a session: `Rejected` alone, or `Accepted`, `Started`, any number of `Token`, then `Finished`.
+/// What the scheduler tells a session: `Rejected` alone, or `Accepted`, `Started`, `Prompt` as often as the prompt takes if it
+/// is wanted, any number of `Token`, then `Finished`.
 /// After `Accepted`, `Failed` may end it at any time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SequenceEvent {
@@ -65,6 +66,9 @@ pub enum SequenceEvent {
         /// Tokens of its prompt whose keys and values are found in the cache.
         cached_tokens: u32,
     },
+    /// Log-probabilities of further tokens of its prompt, one after the other from the second on. All are told before the
+    /// first token that is generated.
+    Prompt(Vec<TokenLogprobs>),
     /// One more token was generated.
     Token(SampledToken),
     /// The sequence came to its end.

@@ -7,7 +7,8 @@
 use alloc::vec::Vec;
 
 use crate::{
-    BlockId, BlockName, SampledToken, SamplingParams, SequenceId, SlotId, StepId, StoreId, TokenId, TokenMask,
+    BlockId, BlockName, SampledToken, SamplingParams, SequenceId, SlotId, StepId, StoreId, TokenId,
+    TokenLogprobs, TokenMask,
 };
 
 /// The rows of one forward. Executed in order of submission.
@@ -75,6 +76,10 @@ pub struct Row {
     pub tokens: RowTokens,
     /// Block table: covers positions zero to the row's last token.
     pub blocks: Vec<BlockId>,
+    /// Of a sequence with [`SamplingParams::prompt_logprobs`]: the tokens of the prompt that stand behind the row's first ones,
+    /// one behind each, whose log-probabilities are wanted. Over all rows within
+    /// [`EngineLimits::max_num_prompt_logprobs`](crate::EngineLimits::max_num_prompt_logprobs).
+    pub targets: Vec<TokenId>,
     /// What is wanted of the last token's logits.
     pub output: RowOutput,
     /// Of a guided sequence's row with [`RowOutput::Sample`]: the tokens that may be chosen, at least one.
@@ -140,8 +145,21 @@ pub struct StepOutcome {
     pub step: StepId,
     /// One for each row that samples, in row order, those aside that waited for a mask and got none.
     pub rows: Vec<RowOutcome>,
+    /// One for each row with targets, in row order.
+    pub prompts: Vec<PromptLogprobs>,
     /// Blocks that the step was to save and the store did not take.
     pub unsaved: Vec<BlockName>,
+}
+
+/// Log-probabilities of tokens of a prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptLogprobs {
+    /// Whose prompt.
+    pub sequence: SequenceId,
+    /// Position of the first of these tokens.
+    pub start: u32,
+    /// One after the other.
+    pub tokens: Vec<TokenLogprobs>,
 }
 
 /// What a row sampled.

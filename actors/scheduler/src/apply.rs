@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use troupe_protocol::{
-    EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, RequestPart, RowOutcome,
-    RowOutput, SlotId, StepId, StepOutcome, StoredBlock,
+    EngineLimits, Fault, FinishReason, NewSequence, PromptLogprobs, RateStatuses, RejectReason, RequestPart,
+    RowOutcome, RowOutput, SlotId, StepId, StepOutcome, StoredBlock,
 };
 
 use crate::blocks::BlockPool;
@@ -15,7 +15,7 @@ use crate::pace::Pace;
 use crate::sequence::Sequence;
 use crate::sequences::Key;
 use crate::tenants::{End, Price, Room};
-use crate::{Admission, CacheShare, Executor, InFlightRow, MAX_REPLAYS, Scheduler};
+use crate::{Admission, CacheShare, Executor, InFlightRow, MAX_REPLAYS, Scheduler, Targets};
 
 impl Scheduler {
     /// Books a fact. What the shell has to do about it is appended to `effects`.
@@ -139,6 +139,14 @@ impl Scheduler {
         for row in &rows {
             self.name_blocks(outcome.step, row);
         }
+        let scored = rows.iter().filter(|row| row.targets.count > 0);
+        for (row, prompt) in scored.zip(outcome.prompts) {
+            let Some(sequence) = self.sequences.get_mut(row.sequence) else { continue };
+            let logprobs = sequence.score(prompt.start, prompt.tokens);
+            if !logprobs.is_empty() {
+                effects.push(Effect::DeliverPrompt { sequence: prompt.sequence, logprobs });
+            }
+        }
         let sampled = rows.iter().filter(|row| row.output == RowOutput::Sample);
         for (row, outcome) in sampled.zip(outcome.rows) {
             self.token_sampled(now, row.sequence, outcome, effects);
@@ -155,7 +163,8 @@ impl Scheduler {
         Some(mismatch)
     }
 
-    /// What an outcome has beside a token for each row that samples, in their order.
+    /// What an outcome has beside a token for each row that samples and log-probabilities for each with targets, in their
+    /// order.
     fn mismatch(&self, outcome: &StepOutcome) -> Option<String> {
         // That it is the oldest's, `retire` insists on.
         let rows = self.in_flight.front().map_or(&[][..], |step| &step.rows);
@@ -165,8 +174,15 @@ impl Scheduler {
         if wanted_count != found_count {
             return Some(format!("{found_count} tokens came for {wanted_count} rows that sample"));
         }
-        let at = wanted.zip(found).position(|(wanted, found)| wanted != found)?;
-        Some(format!("the token of row {at}, of those that sample, is another sequence's"))
+        if let Some(at) = wanted.zip(found).position(|(wanted, found)| wanted != found) {
+            return Some(format!("the token of row {at}, of those that sample, is another sequence's"));
+        }
+        let scored = rows.iter().filter(|row| row.targets.count > 0);
+        let wanted = scored.map(|row| (row.sequence.id, row.targets));
+        let found = outcome.prompts.iter().map(|PromptLogprobs { sequence, start, tokens }| {
+            (*sequence, Targets { start: *start, count: tokens.len() as u32 })
+        });
+        (!wanted.eq(found)).then(|| "its log-probabilities are not those of the prompts it was given".into())
     }
 
     /// What a row computed can be found by others from now on, as far as blocks are full.

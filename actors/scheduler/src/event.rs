@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use troupe_protocol::{
     EngineLimits, Fault, FinishReason, NewSequence, RateStatuses, RejectReason, SampledToken, SequenceId,
-    StepId, StepMasks, StepOutcome, StoredBlock, TenantPolicy, TokenMask, Usage,
+    StepId, StepMasks, StepOutcome, StoredBlock, TenantPolicy, TokenLogprobs, TokenMask, Usage,
 };
 
 /// Microseconds since an origin that the shell chooses. Never decreases from call to call.
@@ -90,6 +90,13 @@ pub enum Effect {
     },
     /// Hand the masks of a step in flight to the executor, before any other step.
     GiveMasks(StepMasks),
+    /// Hand log-probabilities of further tokens of its prompt to the session.
+    DeliverPrompt {
+        /// Whose.
+        sequence: SequenceId,
+        /// From the second token on, one after the other.
+        logprobs: Vec<TokenLogprobs>,
+    },
     /// Hand a token to the session.
     Deliver {
         /// Whose.

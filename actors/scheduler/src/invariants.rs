@@ -103,6 +103,7 @@ mod tests {
         max_model_len: 64,
         max_num_seqs: 2,
         max_num_batched_tokens: 16,
+        max_num_prompt_logprobs: 16,
         block_size: 4,
         num_blocks: 16,
         num_stored_blocks: 4,

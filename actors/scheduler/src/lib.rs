@@ -165,10 +165,18 @@ struct InFlightRow {
     sequence: Key,
     tenant: TenantId,
     output: RowOutput,
+    targets: Targets,
     /// Tokens of the sequence that are computed once the step is done.
     end: u32,
     /// Whether it computes a token that its tenant was charged for as generated.
     decodes: bool,
+}
+
+/// The tokens of its prompt that a row scores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Targets {
+    start: u32,
+    count: u32,
 }
 
 /// The scheduler's state in numbers.

@@ -9,14 +9,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use troupe_protocol::{Binding, Row, RowOutput, RowTokens, StepId, StepPlan, TenantId};
+use troupe_protocol::{Binding, EngineLimits, Row, RowOutput, RowTokens, StepId, StepPlan, TenantId};
 
 use crate::event::{Effects, Timestamp};
 use crate::pace::{Spared, Submitted};
 use crate::sequence::RowSource;
 use crate::sequences::Key;
 use crate::tenants::Price;
-use crate::{Executor, InFlight, InFlightRow, Scheduler};
+use crate::{Executor, InFlight, InFlightRow, Scheduler, Targets};
 
 /// Blocks that one step of [`Scheduler::flush`] saves.
 const FLUSHED_BLOCKS: usize = 32;
@@ -25,6 +25,8 @@ const FLUSHED_BLOCKS: usize = 32;
 struct Draft {
     step: StepId,
     budget: u32,
+    /// Tokens of prompts that may still be scored.
+    targets: u32,
     bindings: Vec<Binding>,
     rows: Vec<Row>,
     in_flight: Vec<InFlightRow>,
@@ -45,10 +47,11 @@ struct Prompt {
 }
 
 impl Draft {
-    fn new(step: StepId, budget: u32, num_running: usize) -> Self {
+    fn new(step: StepId, budget: u32, num_running: usize, limits: &EngineLimits) -> Self {
         Self {
             step,
             budget,
+            targets: limits.max_num_prompt_logprobs,
             bindings: Vec::new(),
             rows: Vec::with_capacity(num_running),
             in_flight: Vec::with_capacity(num_running),
@@ -79,7 +82,7 @@ impl Scheduler {
         self.give_masks(effects);
         self.admit(now, effects);
         let budget = self.limits.max_num_batched_tokens;
-        let mut draft = Draft::new(self.next_step, budget, self.running.len());
+        let mut draft = Draft::new(self.next_step, budget, self.running.len(), &self.limits);
         let (streams, mut prompts) = self.wanted_rows();
         let pause = self.pause(&streams, &mut prompts);
         if let Some(tokens) = pause {
@@ -109,7 +112,7 @@ impl Scheduler {
         if !may_submit || !self.blocks.save_cached(FLUSHED_BLOCKS) {
             return None;
         }
-        Some(self.submit(Draft::new(self.next_step, 0, 0)))
+        Some(self.submit(Draft::new(self.next_step, 0, 0, &self.limits)))
     }
 
     fn submit(&mut self, draft: Draft) -> StepPlan {
@@ -206,11 +209,14 @@ impl Scheduler {
 
     /// Adds the next row of a running sequence, of at most `tokens` tokens, if blocks allow.
     fn add_row(&mut self, key: Key, tokens: u32, draft: &mut Draft, effects: &mut Effects) {
-        let tokens = tokens.min(draft.budget);
+        let sequence = &self.sequences[key];
+        let mut tokens = tokens.min(draft.budget);
+        if !sequence.is_scored() {
+            tokens = tokens.min(draft.targets);
+        }
         if tokens == 0 {
             return;
         }
-        let sequence = &self.sequences[key];
         // An earlier row of this draft may have preempted it.
         let (Some(next), Some(residence)) = (sequence.next_row(tokens), sequence.residence()) else { return };
         let (start, end) = (next.start, next.start + next.count());
@@ -228,6 +234,8 @@ impl Scheduler {
             RowOutput::Sample => sequence.mask(),
             RowOutput::SampleLater => None,
         };
+        let targets = sequence.targets(start, end).to_vec();
+        let scored = Targets { start: start + 1, count: targets.len() as u32 };
         sequence.unread += u32::from(next.output.samples());
         let tenant = sequence.request.tenant;
         let charges = sequence.charge(start, end);
@@ -246,8 +254,10 @@ impl Scheduler {
         }
         let decodes = charges.iter().any(|&(price, count)| price == Price::Decode && count > 0);
         draft.budget -= end - start;
-        draft.in_flight.push(InFlightRow { sequence: key, tenant, output: next.output, end, decodes });
-        draft.rows.push(Row { sequence: key.id, slot, start, tokens, blocks, output: next.output, mask });
+        draft.targets -= scored.count;
+        let output = next.output;
+        draft.in_flight.push(InFlightRow { sequence: key, tenant, output, targets: scored, end, decodes });
+        draft.rows.push(Row { sequence: key.id, slot, start, tokens, blocks, targets, output, mask });
     }
 
     /// Grows the block table of `key` to hold `tokens`, preempting others or, if it is the one to give way, itself.

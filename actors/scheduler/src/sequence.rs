@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use troupe_protocol::{
     Binding, BlockId, BlockName, History, NewSequence, RowOutput, RowTokens, SlotId, StepId, TokenId,
-    TokenMask, Usage,
+    TokenLogprobs, TokenMask, Usage,
 };
 
 use crate::cache::Chain;
@@ -27,6 +27,8 @@ pub(crate) struct Sequence {
     pub(crate) progress: Progress,
     pub(crate) phase: Phase,
     pub(crate) guidance: Guidance,
+    /// Tokens of the prompt whose log-probabilities its session has, or does not want. The first token has none.
+    pub(crate) scored_tokens: u32,
     /// Tokens of the prompt that the cache held when it first left the queue.
     pub(crate) cached_tokens: u32,
     /// Tokens from the first on that its tenant was charged for. What is computed again is not charged again.
@@ -109,6 +111,10 @@ impl Sequence {
     pub(crate) fn new(mut request: NewSequence, arrived: Timestamp, root: BlockName) -> Self {
         let credit = request.credit;
         let guidance = request.mask.take().map_or(Guidance::Free, Guidance::Given);
+        let scored_tokens = match request.sampling.prompt_logprobs {
+            Some(_) => 1,
+            None => request.prompt.len() as u32,
+        };
         Self {
             request,
             arrived,
@@ -120,6 +126,7 @@ impl Sequence {
             progress: Progress::New,
             phase: Phase::Waiting,
             guidance,
+            scored_tokens,
             cached_tokens: 0,
             charged_tokens: 0,
             root,
@@ -153,11 +160,36 @@ impl Sequence {
         self.chain.names()
     }
 
-    /// Names of the blocks that it could take from the cache: at least one token is computed anew, for what it predicts.
+    /// Names of the blocks that it could take from the cache: what is wanted of the model's predictions is computed anew, of one
+    /// token at least.
     pub(crate) fn wanted_names(&self, block_size: u32) -> &[BlockName] {
-        let most = self.num_known_tokens().saturating_sub(1) / block_size;
+        let first_predicted = if self.is_scored() { self.num_known_tokens() } else { self.scored_tokens };
+        let most = first_predicted.saturating_sub(1) / block_size;
         let names = self.names();
         &names[..names.len().min(most as usize)]
+    }
+
+    /// Whether no log-probabilities of its prompt are to come.
+    pub(crate) fn is_scored(&self) -> bool {
+        self.scored_tokens as usize >= self.request.prompt.len()
+    }
+
+    /// The tokens of the prompt that a row from `start` to `end` is to score: each of its tokens predicts the next.
+    pub(crate) fn targets(&self, start: u32, end: u32) -> &[TokenId] {
+        let prompt = &self.request.prompt;
+        if self.is_scored() {
+            return &[];
+        }
+        let behind = |at: u32| prompt.len().min(at as usize + 1);
+        &prompt[behind(start)..behind(end)]
+    }
+
+    /// Books log-probabilities of the tokens of its prompt from `start` on, and gives those that its session does not have.
+    pub(crate) fn score(&mut self, start: u32, mut logprobs: Vec<TokenLogprobs>) -> Vec<TokenLogprobs> {
+        let known = self.scored_tokens.saturating_sub(start) as usize;
+        logprobs.drain(..known.min(logprobs.len()));
+        self.scored_tokens += logprobs.len() as u32;
+        logprobs
     }
 
     /// What the tokens from `start` to `end` cost that were not charged yet: prompt tokens, then generated ones.

@@ -26,6 +26,9 @@ impl SchedulerActor {
                     metrics::preemption();
                 }
                 Effect::GiveMasks(masks) => self.send(GpuCommand::Masks(masks)),
+                Effect::DeliverPrompt { sequence, logprobs } => {
+                    self.tell(sequence, SequenceEvent::Prompt(logprobs));
+                }
                 Effect::Deliver { sequence, token } => self.tell(sequence, SequenceEvent::Token(token)),
                 Effect::Finish { sequence, reason, usage } => {
                     self.tell_last(sequence, SequenceEvent::Finished { reason, usage });

@@ -8,6 +8,7 @@ const LIMITS: EngineLimits = EngineLimits {
     max_model_len: 64,
     max_num_seqs: 4,
     max_num_batched_tokens: 16,
+    max_num_prompt_logprobs: 16,
     block_size: 8,
     num_blocks: 32,
     num_stored_blocks: 0,

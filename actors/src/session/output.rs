@@ -11,11 +11,13 @@ pub struct Output {
     pub part: Part,
 }
 
-/// That it was accepted, any number of pieces, then one end; or an end alone.
+/// That it was accepted, the prompt if it is wanted, any number of pieces, then one end; or an end alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// The scheduler took it. This is what its tenant's limits leave.
     Accepted(RateStatuses),
+    /// More of the prompt's tokens, from the first on.
+    Prompt(Vec<PromptToken>),
     /// More content. The pieces of a choice concatenate to the whole of it.
     Text(Piece),
     /// More of the model's reasoning. The pieces of a choice concatenate to the whole of it.
@@ -64,6 +66,17 @@ pub struct Piece {
     pub text: String,
     /// The tokens that begin in this text, if the client asked for log-probabilities.
     pub tokens: Vec<ScoredToken>,
+}
+
+/// A token of the prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptToken {
+    /// What the token stands for; possibly part of a character.
+    pub bytes: Vec<u8>,
+    /// Natural logarithm of its probability. The first token has none, since nothing comes before it.
+    pub logprob: Option<f32>,
+    /// The most likely tokens at its place, most likely first.
+    pub top: Vec<Alternative>,
 }
 
 /// A generated token with its log-probability.

@@ -4,20 +4,16 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use troupe_protocol::{
-    FinishReason as SequenceEnd, SampledToken, SequenceEvent, TokenId, TokenLogprobs, Usage,
-};
+use troupe_protocol::{FinishReason as SequenceEnd, SampledToken, SequenceEvent, TokenId, Usage};
 
 use super::allowance::Allowance;
 use super::content::Content;
 use super::guided::Guided;
+use super::prompt::{PromptReader, score};
 use super::reader::{Decoded, Read, Reader};
-use super::{Alternative, CallLimit, CallPart, End, FinishReason, Part, Piece, ScoredToken, SessionRequest};
+use super::{AnswerKind, CallLimit, CallPart, End, FinishReason, Part, Piece, SessionRequest};
 use crate::guide::Guide;
 use crate::tokenizer::{Detokenizer, SpecialText, StopMatcher, Tokenizer};
-
-/// The least log-probability that is reported: minus infinity has no place in JSON.
-const LEAST_LOGPROB: f32 = -9999.0;
 
 /// Detokenises, tells content from reasoning and calls, looks for stop strings in the content, and keeps each token's
 /// log-probability with its text. Tokens of calls and of tags are not reported.
@@ -33,6 +29,10 @@ pub struct SessionState {
     text: Text,
     /// Of reasoning, until it is used up.
     allowance: Option<Allowance>,
+    /// Of a client that wants its prompt told.
+    prompt: Option<PromptReader>,
+    /// Nothing that is generated is part of the answer.
+    is_prompt_only: bool,
     /// The sequence at hand goes on with the answer of one before it.
     is_continued: bool,
 }
@@ -84,6 +84,8 @@ impl SessionState {
                 .map_or(0, |ban| ban.before.saturating_sub(request.prompt.len() as u32)),
             usage: Usage { prompt_tokens: request.prompt.len() as u32, ..Usage::default() },
             allowance: Allowance::of(request),
+            prompt: request.sampling.prompt_logprobs.map(|_| PromptReader::new(request.prompt.clone())),
+            is_prompt_only: request.answer == AnswerKind::Prompt,
             is_continued: false,
             text: Text::Open(Box::new(Open {
                 detokenizer: Detokenizer::new(Arc::clone(tokenizer), SpecialText::Skip),
@@ -109,6 +111,8 @@ impl SessionState {
             usage: self.usage,
             text: mem::replace(&mut self.text, Text::Over),
             allowance: None,
+            prompt: None,
+            is_prompt_only: false,
             is_continued: true,
         };
         Some((rest, tokens))
@@ -129,7 +133,15 @@ impl SessionState {
             SequenceEvent::Accepted(rates) => vec![Part::Accepted(rates)],
             SequenceEvent::Started { cached_tokens } => {
                 self.usage.cached_tokens = cached_tokens;
-                Vec::new()
+                let first = self.prompt.as_mut().and_then(|prompt| prompt.first(&self.tokenizer));
+                first.map(|token| Part::Prompt(vec![token])).into_iter().collect()
+            }
+            SequenceEvent::Prompt(logprobs) => {
+                let read = |prompt: &mut PromptReader| prompt.read(&logprobs, &self.tokenizer);
+                self.prompt.as_mut().map(read).map(Part::Prompt).into_iter().collect()
+            }
+            SequenceEvent::Token(_) | SequenceEvent::Finished { .. } if self.is_prompt_only => {
+                self.finish(SequenceEnd::Length, self.usage)
             }
             SequenceEvent::Token(token) => self.generated(&token),
             SequenceEvent::Finished { reason, usage } => self.finish(reason, usage),
@@ -168,7 +180,7 @@ impl SessionState {
         if let Some(allowance) = &mut self.allowance {
             allowance.book(token.id);
         }
-        let scored = token.logprobs.as_ref().map(|logprobs| self.score(token.id, logprobs));
+        let scored = token.logprobs.as_ref().map(|logprobs| score(token.id, logprobs, &self.tokenizer));
         let Text::Open(open) = &mut self.text else {
             return Vec::new();
         };
@@ -220,18 +232,6 @@ impl SessionState {
         self.text = Text::Over;
         parts.push(Part::End(end));
         parts
-    }
-
-    fn score(&self, id: TokenId, logprobs: &TokenLogprobs) -> ScoredToken {
-        let alternative = |id, logprob: f32| Alternative {
-            bytes: self.tokenizer.token_bytes(id).unwrap_or_default().to_vec(),
-            logprob: logprob.max(LEAST_LOGPROB),
-        };
-        ScoredToken {
-            chosen: alternative(id, logprobs.chosen),
-            top: logprobs.top.iter().map(|&(id, logprob)| alternative(id, logprob)).collect(),
-            offset: 0,
-        }
     }
 }
 

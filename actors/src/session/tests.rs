@@ -21,6 +21,7 @@ fn request(stop: &[&str]) -> SessionRequest {
         prompt: vec![1, 2, 3],
         sampling: SamplingParams::greedy(),
         max_tokens: 1000,
+        answer: AnswerKind::Generated,
         stop_tokens: vec![END],
         stop: stop.iter().map(|&stop| stop.to_owned()).collect(),
         reading: None,
@@ -48,7 +49,7 @@ impl Fixture {
         while let Some(Output { choice, part }) = self.outputs.recv().await {
             assert_eq!(choice, 3);
             match part {
-                Part::Accepted(_) => {}
+                Part::Accepted(_) | Part::Prompt(_) => {}
                 Part::Text(piece) => text += &piece.text,
                 Part::Reasoning(_) | Part::Call(_) => panic!("none is looked for"),
                 Part::End(end) => return (text, Some(end)),
@@ -204,7 +205,7 @@ async fn an_answer_goes_on_as_a_new_sequence_where_its_reasoning_is_closed() {
             Part::Text(piece) => content += &piece.text,
             Part::Reasoning(piece) => reasoning += &piece.text,
             Part::End(ended) => end = Some(ended),
-            Part::Accepted(_) | Part::Call(_) => {}
+            Part::Accepted(_) | Part::Prompt(_) | Part::Call(_) => {}
         }
     }
     assert_eq!((content, reasoning), ("So.".to_owned(), "x".repeat(100)));

@@ -1,7 +1,7 @@
 //! Log-probabilities of the rows that asked for them, by the model's own distribution.
 
 use mlx_sys::{Array, Axis, Dtype};
-use troupe_protocol::{SampledToken, TokenLogprobs};
+use troupe_protocol::TokenLogprobs;
 
 use super::Row;
 use crate::batch::vector;
@@ -9,8 +9,8 @@ use crate::error::Result;
 
 /// Still on the device.
 #[derive(Debug)]
-pub(super) struct Logprobs {
-    /// For each of the L rows: its index in the step, and how many alternatives it wants.
+pub(crate) struct Logprobs {
+    /// For each of the L rows: its index among those of the logits, and how many alternatives it wants.
     rows: Vec<(usize, usize)>,
     values: mlx_sys::TokenLogprobs,
 }
@@ -20,9 +20,11 @@ impl Logprobs {
     pub(super) fn new(logits: &Array, tokens: &Array, rows: &[Row<'_>]) -> Result<Option<Self>> {
         let wanted = |(at, row): (usize, &Row<'_>)| Some((at, usize::from(row.params.logprobs?)));
         let rows: Vec<(usize, usize)> = rows.iter().enumerate().filter_map(wanted).collect();
-        if rows.is_empty() {
-            return Ok(None);
-        }
+        if rows.is_empty() { Ok(None) } else { Self::of(logits, tokens, rows).map(Some) }
+    }
+
+    /// The same for `rows` of the logits, each with how many alternatives it wants; at least one row.
+    pub(crate) fn of(logits: &Array, tokens: &Array, rows: Vec<(usize, usize)>) -> Result<Self> {
         let which: Vec<i32> = rows.iter().map(|&(at, _)| at as i32).collect();
         let most = rows.iter().map(|&(_, count)| count).max().unwrap_or(0);
         let values = if logits.has_sampling_kernel() {
@@ -30,28 +32,29 @@ impl Logprobs {
         } else {
             by_graph(logits, tokens, &which, most)?
         };
-        Ok(Some(Self { rows, values }))
+        Ok(Self { rows, values })
     }
 
     /// All arrays that have to be evaluated before [`Self::read`].
-    pub(super) fn outputs(&self) -> [&Array; 3] {
+    pub(crate) fn outputs(&self) -> [&Array; 3] {
         [&self.values.chosen, &self.values.ids, &self.values.values]
     }
 
-    pub(super) fn read(&self, out: &mut [SampledToken]) -> Result<()> {
+    /// For each of the L rows, its index and what there is to say of its token.
+    pub(crate) fn read(&self) -> Result<Vec<(usize, TokenLogprobs)>> {
         let chosen = self.values.chosen.to_vec::<f32>()?;
         let (ids, values) = (self.values.ids.to_vec::<u32>()?, self.values.values.to_vec::<f32>()?);
         let width = ids.len() / self.rows.len();
-        for (at, (&(row, count), chosen)) in self.rows.iter().zip(chosen).enumerate() {
+        let read = |(at, (&(row, count), chosen)): (usize, (&(usize, usize), f32))| {
             let range = at * width..(at + 1) * width;
             let mut top: Vec<_> =
                 ids[range.clone()].iter().copied().zip(values[range].iter().copied()).collect();
             // Ties in order of the id, so that the same logits always read the same.
             top.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             top.truncate(count);
-            out[row].logprobs = Some(TokenLogprobs { chosen, top });
-        }
-        Ok(())
+            (row, TokenLogprobs { chosen, top })
+        };
+        Ok(self.rows.iter().zip(chosen).enumerate().map(read).collect())
     }
 }
 

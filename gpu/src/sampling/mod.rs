@@ -24,9 +24,9 @@ use crate::batch::vector;
 use crate::error::Result;
 use crate::slots::Slots;
 use host::{HostRow, HostRows};
-use logprobs::Logprobs;
 
 pub use host::SharedSampler;
+pub(crate) use logprobs::Logprobs;
 pub use penalties::TokenCounts;
 
 /// A row to be sampled.
@@ -168,7 +168,9 @@ impl DeviceRows {
         let ids = self.tokens.to_vec::<u32>()?;
         let mut tokens: Vec<_> = ids.into_iter().map(|id| SampledToken { id, logprobs: None }).collect();
         if let Some(logprobs) = &self.logprobs {
-            logprobs.read(&mut tokens)?;
+            for (row, logprobs) in logprobs.read()? {
+                tokens[row].logprobs = Some(logprobs);
+            }
         }
         let chosen = tokens.into_iter().map(|token| Chosen { token, mu: None });
         Ok(self.indices.into_iter().zip(chosen).collect())

@@ -3,7 +3,7 @@
 use troupe_gpu::Engine;
 use troupe_protocol::{
     Binding, BlockId, History, LoadRequest, Row, RowOutput, RowTokens, SampledToken, SamplingParams,
-    SequenceId, SlotId, StepId, StepOutcome, StepPlan, TokenId,
+    SequenceId, SlotId, StepId, StepOutcome, StepPlan, TokenId, TokenLogprobs,
 };
 
 /// An engine, and what it has not given out yet.
@@ -25,6 +25,8 @@ pub struct Sequence {
     pub tokens: Vec<TokenId>,
     /// What was reported with each sampled token.
     pub sampled: Vec<SampledToken>,
+    /// What was reported of each token of the prompt from the second on, if that is wanted.
+    pub scored: Vec<TokenLogprobs>,
     pub sampling: SamplingParams,
     pub max_len: u32,
     /// What mirostat learned so far.
@@ -79,6 +81,7 @@ impl Driver {
             blocks: Vec::new(),
             tokens: prompt.to_vec(),
             sampled: Vec::new(),
+            scored: Vec::new(),
             sampling,
             max_len,
             mu: None,
@@ -148,7 +151,8 @@ impl Driver {
             }
             Feed::Sampled => (RowTokens::Sampled(sequence.last_step), true),
         };
-        sequence.computed += tokens.count() as usize;
+        let count = tokens.count() as usize;
+        sequence.computed += count;
         let wanted = sequence.computed.div_ceil(self.engine.limits().block_size as usize);
         while sequence.blocks.len() < wanted {
             sequence.blocks.push(self.blocks.pop().expect("a free block"));
@@ -162,6 +166,7 @@ impl Driver {
             start: start as u32,
             tokens,
             blocks: sequence.blocks.clone(),
+            targets: sequence.targets(start..start + count),
             output: if sample { RowOutput::Sample } else { RowOutput::None },
             mask: None,
         }
@@ -227,14 +232,27 @@ impl Sequence {
         self.tokens.len() - self.computed
     }
 
-    /// Books the sequence's token of a step, if it has one.
+    /// Books the sequence's token of a step and what was said of its prompt, if it has them.
     pub fn take(&mut self, outcome: &StepOutcome) {
+        for prompt in outcome.prompts.iter().filter(|prompt| prompt.sequence == self.id) {
+            assert_eq!(prompt.start as usize, self.scored.len() + 1, "{}: the prompt has gaps", self.id);
+            self.scored.extend_from_slice(&prompt.tokens);
+        }
         for row in outcome.rows.iter().filter(|row| row.sequence == self.id) {
             self.sampled.push(row.token.clone());
             self.mu = row.mu;
             if self.computed >= self.tokens.len() {
                 self.tokens.push(row.token.id);
             }
+        }
+    }
+
+    /// Tokens of the prompt that a row with the tokens at `places` scores.
+    fn targets(&self, places: std::ops::Range<usize>) -> Vec<TokenId> {
+        let behind = |place: usize| (place + 1).min(self.num_prompt);
+        match self.sampling.prompt_logprobs {
+            Some(_) => self.tokens[behind(places.start)..behind(places.end)].to_vec(),
+            None => Vec::new(),
         }
     }
 

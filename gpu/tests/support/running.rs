@@ -134,6 +134,7 @@ fn row(start: u32, ids: Vec<TokenId>) -> Row {
         start,
         tokens: RowTokens::Prompt(ids),
         blocks: vec![BlockId(0), BlockId(1)],
+        targets: Vec::new(),
         output: RowOutput::Sample,
         mask: None,
     }

@@ -29,6 +29,7 @@ pub(super) fn request() -> Request {
         .and::<Sampler>()
         .and::<Format>()
         .and::<Labels>()
+        .at_least(&["max_tokens", "max_completion_tokens"], 0)
         .neutral(completions_request::UNIMPLEMENTED)
         .neutral(params::UNIMPLEMENTED)
         .neutral(response_format::UNIMPLEMENTED)
@@ -38,6 +39,10 @@ pub(super) fn request() -> Request {
             json!({"prompt": ["1, 2,", [33, 28]], "n": 2, "max_tokens": 4, "echo": true}),
         )
         .example("log-probabilities", json!({"prompt": "1, 2, 3,", "max_tokens": 4, "logprobs": 2}))
+        .example(
+            "how likely a text is",
+            json!({"prompt": "1, 2, 3, 4", "max_tokens": 0, "echo": true, "logprobs": 0}),
+        )
         .example(
             "streamed, with the usage",
             json!({
@@ -58,7 +63,7 @@ struct CompletionRequest {
     /// Report the log-probability of each token, and so many alternatives to it.
     #[schema(minimum = 0, maximum = 20)]
     logprobs: Option<i64>,
-    /// Begin the answer with the prompt. Not together with `logprobs`.
+    /// Begin the answer with the prompt; with `logprobs`, they tell of the prompt's tokens too.
     echo: Option<bool>,
     /// What comes after the completion, for models that fill in.
     suffix: Option<String>,
@@ -120,9 +125,10 @@ struct CompletionChoice {
 struct CompletionLogprobs {
     tokens: Vec<String>,
     /// Natural, of the model's own distribution.
-    token_logprobs: Vec<f32>,
+    /// Null for the first token of a prompt, which nothing comes before.
+    token_logprobs: Vec<Option<f32>>,
     /// The most likely tokens at each place. A key that begins with `bytes:` is part of a character.
-    top_logprobs: Vec<BTreeMap<String, f32>>,
+    top_logprobs: Vec<Option<BTreeMap<String, f32>>>,
     /// Where each token begins in the text, in characters.
     text_offset: Vec<u32>,
 }

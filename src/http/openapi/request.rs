@@ -2,9 +2,9 @@
 //! endpoints share, and fields that are accepted with the values that ask for nothing.
 
 use serde_json::Value;
-use utoipa::ToSchema;
 use utoipa::openapi::schema::{AdditionalProperties, Object, Schema, SchemaType, Type};
 use utoipa::openapi::{Deprecated, RefOr};
+use utoipa::{Number, ToSchema};
 
 use super::endpoint::one_of;
 use crate::http::fields::Unimplemented;
@@ -88,6 +88,16 @@ impl Request {
         self.object.required.retain(|required| required != name);
         if let Some(RefOr::T(Schema::Array(array))) = self.object.properties.get_mut(name) {
             array.schema_type = SchemaType::from_iter([Type::Array, Type::Null]);
+        }
+        self
+    }
+
+    /// Lets numbers be less than elsewhere.
+    pub(super) fn at_least(mut self, names: &[&str], least: usize) -> Self {
+        for name in names {
+            if let Some(RefOr::T(Schema::Object(number))) = self.object.properties.get_mut(*name) {
+                number.minimum = Some(Number::from(least));
+            }
         }
         self
     }

@@ -298,7 +298,12 @@ fn c023_c028_c088_prompts_are_checked() {
         (json!({"prompt": "a", "suffix": "b"}), "suffix", "unsupported_parameter"),
         (json!({"prompt": "a", "logprobs": 21}), "logprobs", "invalid_value"),
         (json!({"prompt": "a", "logprobs": true}), "logprobs", "invalid_type"),
-        (json!({"prompt": "a", "echo": true, "logprobs": 1}), "echo", "unsupported_parameter"),
+        (json!({"prompt": "a", "max_tokens": 0}), "max_tokens", "invalid_value"),
+        (
+            json!({"prompt": "a", "max_tokens": 0, "min_tokens": 1, "echo": true}),
+            "min_tokens",
+            "invalid_value",
+        ),
         (json!({"prompt": "a", "messages": []}), "messages", "unknown_parameter"),
         (
             json!({"prompt": "a", "allowed_token_ids": [5], "guided_regex": "a"}),

@@ -16,12 +16,12 @@ fn chat(extra: &Value) -> Value {
     with(json!({"messages": [{"role": "user", "content": "hi"}]}), extra)
 }
 
-fn with(mut body: Value, extra: &Value) -> Value {
+pub(super) fn with(mut body: Value, extra: &Value) -> Value {
     body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     body
 }
 
-fn streamed_text(reply: &Reply) -> String {
+pub(super) fn streamed_text(reply: &Reply) -> String {
     let events = reply.events();
     let choices = events.iter().flat_map(|event| event["choices"].as_array().unwrap());
     let texts =

@@ -28,6 +28,7 @@ const LIMITS: EngineLimits = EngineLimits {
     max_model_len: 4096,
     max_num_seqs: RUNNING,
     max_num_batched_tokens: 2048,
+    max_num_prompt_logprobs: 2048,
     block_size: 16,
     num_blocks: 20_000,
     num_stored_blocks: 0,
@@ -210,5 +211,5 @@ fn outcome(plan: &StepPlan) -> StepOutcome {
             mu: None,
         }
     });
-    StepOutcome { step: plan.step, rows: rows.collect(), unsaved: Vec::new() }
+    StepOutcome { step: plan.step, rows: rows.collect(), prompts: Vec::new(), unsaved: Vec::new() }
 }

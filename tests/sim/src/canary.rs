@@ -46,6 +46,12 @@ pub enum Canary {
     SwappedMasks,
     /// The mask of a row that waits for it does not come to the executor.
     UnsentMask,
+    /// How likely tokens of a prompt are is not told.
+    LostPrompt,
+    /// It is told twice.
+    DoubledPrompt,
+    /// A row scores other tokens than those of its prompt.
+    WrongTargets,
     /// That a request was taken is told twice.
     DoubledAccept,
     /// That a request was taken is not told.
@@ -69,7 +75,7 @@ pub enum Canary {
 }
 
 /// Each of them, with what the one who should notice says.
-pub const CANARIES: [(Canary, &str); 28] = [
+pub const CANARIES: [(Canary, &str); 31] = [
     (Canary::SwappedBlocks, "holds another's tokens"),
     (Canary::StolenBlock, "holds another's tokens"),
     (Canary::SkippedToken, "holds nothing"),
@@ -88,6 +94,9 @@ pub const CANARIES: [(Canary, &str); 28] = [
     (Canary::FreedRow, "said another token"),
     (Canary::SwappedMasks, "said another token"),
     (Canary::UnsentMask, "the slot's last token is another"),
+    (Canary::LostPrompt, "before all of its prompt was told"),
+    (Canary::DoubledPrompt, "is as likely as another"),
+    (Canary::WrongTargets, "is as likely as another"),
     (Canary::DoubledAccept, "was accepted twice"),
     (Canary::LostAccept, "was never accepted"),
     (Canary::LateReject, "was accepted and rejected"),
@@ -135,6 +144,9 @@ impl Canary {
             Self::WrongMask => {
                 rows.iter_mut().for_each(|row| row.mask = row.mask.as_ref().map(others));
             }
+            Self::WrongTargets => {
+                rows.iter_mut().flat_map(|row| &mut row.targets).for_each(|target| *target ^= 1);
+            }
             Self::FreedRow => rows.iter_mut().for_each(|row| row.mask = None),
             Self::OverBudget => {
                 if let RowTokens::Prompt(tokens) = &mut rows[0].tokens {
@@ -178,6 +190,7 @@ impl Canary {
         }
         let wanted = |effect: &Effect| match self {
             Self::DoubledAccept | Self::LostAccept => matches!(effect, Effect::Accept { .. }),
+            Self::LostPrompt | Self::DoubledPrompt => matches!(effect, Effect::DeliverPrompt { .. }),
             Self::LostToken | Self::DoubledToken => matches!(effect, Effect::Deliver { .. }),
             Self::DoubledEnd | Self::LostEnd | Self::WrongReason | Self::WrongUsage => {
                 matches!(effect, Effect::Finish { .. })
@@ -187,7 +200,7 @@ impl Canary {
         };
         let Some(at) = effects.iter().position(wanted) else { return };
         match (self, &mut effects[at]) {
-            (Self::DoubledAccept | Self::DoubledToken | Self::DoubledEnd, effect) => {
+            (Self::DoubledAccept | Self::DoubledPrompt | Self::DoubledToken | Self::DoubledEnd, effect) => {
                 let effect = effect.clone();
                 effects.insert(at, effect);
             }

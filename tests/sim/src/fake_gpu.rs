@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use troupe_protocol::{
-    Binding, BlockId, BlockName, EngineLimits, RowOutcome, RowOutput, RowTokens, SampledToken, SequenceId,
-    SlotId, StepId, StepMasks, StepOutcome, StepPlan, StoreId, StoredBlock, TokenId, TokenMask,
+    Binding, BlockId, BlockName, EngineLimits, PromptLogprobs, RowOutcome, RowOutput, RowTokens,
+    SampledToken, SequenceId, SlotId, StepId, StepMasks, StepOutcome, StepPlan, StoreId, StoredBlock,
+    TokenId, TokenLogprobs, TokenMask,
 };
 
 use crate::guide::says_within;
@@ -31,6 +32,11 @@ pub fn start(class: u32) -> Content {
 /// What is said after this, where anything may be.
 pub fn says(content: Content) -> TokenId {
     (content >> 40) as TokenId % 1000
+}
+
+/// How likely a token is after this: a log-probability.
+pub fn likelihood(before: Content, token: TokenId) -> f32 {
+    -((content(before, token) >> 50) as f32)
 }
 
 /// The `count` tokens that follow a prompt, whatever happens on the way.
@@ -143,7 +149,12 @@ impl FakeGpu {
             self.last.remove(&binding.slot);
             self.bound.insert(binding.slot, binding);
         }
-        let mut samples = Vec::new();
+        let targets: usize = plan.rows.iter().map(|row| row.targets.len()).sum();
+        assert!(
+            targets <= self.limits.max_num_prompt_logprobs as usize,
+            "{targets} targets exceed the bound"
+        );
+        let (mut samples, mut prompts) = (Vec::new(), Vec::new());
         for row in plan.rows {
             let is_read = matches!(row.tokens, RowTokens::Prompt(_));
             assert!(row.mask.is_none() || is_read, "{}: a mask for a token that nobody read", row.sequence);
@@ -166,9 +177,20 @@ impl FakeGpu {
             let class = self.limits.length_classes.class_of(*max_len);
             let has_mirostat = sampling.mirostat.is_some();
             let mut now = self.read(&row.blocks, row.start, start(class));
+            let mut targets = row.targets.into_iter();
+            let mut scored = Vec::new();
             for (position, token) in (row.start..end).zip(ids) {
                 now = content(now, token);
                 self.write(&row.blocks, position, (now, token));
+                scored.extend(
+                    targets
+                        .next()
+                        .map(|target| TokenLogprobs { chosen: likelihood(now, target), top: Vec::new() }),
+                );
+            }
+            assert!(targets.next().is_none(), "{}: a target that no token predicts", row.sequence);
+            if !scored.is_empty() {
+                prompts.push(PromptLogprobs { sequence: row.sequence, start: row.start + 1, tokens: scored });
             }
             if row.output.samples() {
                 let (sequence, slot, output, mask) = (row.sequence, row.slot, row.output, row.mask);
@@ -176,7 +198,12 @@ impl FakeGpu {
             }
         }
         self.tokens_computed += u64::from(tokens);
-        self.in_flight.push_back(StepOutcome { step: plan.step, rows: Vec::new(), unsaved: Vec::new() });
+        self.in_flight.push_back(StepOutcome {
+            step: plan.step,
+            rows: Vec::new(),
+            prompts,
+            unsaved: Vec::new(),
+        });
         if samples.iter().any(|row| row.output == RowOutput::SampleLater) {
             self.unsampled = Some(Unsampled { step: plan.step, rows: samples });
         } else {

@@ -13,6 +13,7 @@ pub const LIMITS: EngineLimits = EngineLimits {
     max_model_len: 2048,
     max_num_seqs: StepDefaults::CPU.max_num_seqs,
     max_num_batched_tokens: StepDefaults::CPU.max_num_batched_tokens,
+    max_num_prompt_logprobs: StepDefaults::CPU.max_num_batched_tokens,
     block_size: 16,
     num_blocks: 2048,
     num_stored_blocks: 0,
@@ -193,7 +194,10 @@ impl Player {
                         self.replay.served.push(served);
                     }
                 }
-                Effect::Accept { .. } | Effect::Preempted { .. } | Effect::Finish { .. } => {}
+                Effect::Accept { .. }
+                | Effect::Preempted { .. }
+                | Effect::DeliverPrompt { .. }
+                | Effect::Finish { .. } => {}
                 Effect::GiveMasks(masks) => self.gpu.give_masks(masks),
                 Effect::Reject { .. } | Effect::Fail { .. } | Effect::WrongOutcome { .. } => {
                     panic!("{effect:?}")

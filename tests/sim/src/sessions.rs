@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use troupe_protocol::{
-    Fault, FinishReason, LengthClasses, NewSequence, SequenceId, TokenId, TokenMask, Usage,
+    Fault, FinishReason, LengthClasses, NewSequence, SequenceId, TokenId, TokenLogprobs, TokenMask, Usage,
 };
 use troupe_scheduler::{Effect, MAX_REPLAYS};
 
-use crate::fake_gpu::{content, says, start};
+use crate::fake_gpu::{content, likelihood, says, start};
 use crate::guide::{mask, says_within};
 
 /// Everybody who asked, and everybody whose end was told.
@@ -43,6 +43,8 @@ struct Session {
     /// Failures before it arrived.
     failures: u32,
     content: u64,
+    /// Tokens of its prompt whose log-probabilities it has heard, from the first on, which has none; and their content.
+    scored: (usize, u64),
     received: u32,
     credit: u32,
     is_accepted: bool,
@@ -54,11 +56,12 @@ impl Sessions {
     /// A client asks.
     pub fn open(&mut self, request: &NewSequence, classes: LengthClasses, now: u64) {
         let before = start(classes.class_of(request.max_len()));
-        let content = request.prompt.iter().fold(before, |before, &token| content(before, token));
+        let after = |before, token: &TokenId| content(before, *token);
         let session = Session {
             arrived: now,
             failures: self.failures,
-            content,
+            content: request.prompt.iter().fold(before, after),
+            scored: (1, request.prompt.iter().take(1).fold(before, after)),
             received: 0,
             credit: request.credit,
             is_accepted: false,
@@ -144,6 +147,7 @@ impl Sessions {
             Effect::Preempted { sequence } => {
                 self.session(sequence);
             }
+            Effect::DeliverPrompt { sequence, logprobs } => self.session(sequence).hear_prompt(&logprobs),
             Effect::Deliver { sequence, token } => {
                 let next = self.session(sequence).hear(token.id);
                 self.masks.extend(next);
@@ -178,12 +182,30 @@ impl Sessions {
 }
 
 impl Session {
+    /// Hears how likely the next tokens of its prompt are.
+    fn hear_prompt(&mut self, logprobs: &[TokenLogprobs]) {
+        let id = self.request.id;
+        assert!(self.is_accepted, "{id} was never accepted");
+        assert!(self.request.sampling.prompt_logprobs.is_some(), "{id} did not ask for its prompt");
+        let (scored, before) = &mut self.scored;
+        for TokenLogprobs { chosen, .. } in logprobs {
+            let token = self.request.prompt.get(*scored);
+            let token = *token.unwrap_or_else(|| panic!("{id} has no token {scored} in its prompt"));
+            assert_eq!(*chosen, likelihood(*before, token), "{id}: token {scored} is as likely as another");
+            *before = content(*before, token);
+            *scored += 1;
+        }
+    }
+
     /// Hears a token; answers what may come next, if it is guided.
     fn hear(&mut self, token: TokenId) -> Option<MaskGrant> {
         let (id, received) = (self.request.id, self.received);
         assert!(self.is_accepted, "{id} was never accepted");
         assert!(self.end.is_none(), "{id} goes on after its last token");
         assert!(self.credit > 0, "{id} has no room for a token");
+        let wants_prompt = self.request.sampling.prompt_logprobs.is_some();
+        let prompt = self.request.prompt.len();
+        assert!(!wants_prompt || self.scored.0 == prompt, "{id} goes on before all of its prompt was told");
         let expected = match self.request.mask {
             Some(_) => says_within(self.content, &mask(self.content)),
             None => says(self.content),

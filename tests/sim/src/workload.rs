@@ -31,13 +31,13 @@ pub struct Workload {
 /// What is wrong with what an executor answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Garbling {
-    /// The last token is missing.
+    /// The last token is missing; or, if nothing was sampled, a prompt's log-probabilities are.
     Short,
     /// The last token is there twice.
     Long,
-    /// Two tokens have changed places.
+    /// Two tokens have changed places, or a prompt's log-probabilities are those of the tokens one further.
     Swapped,
-    /// A token is of a sequence that nobody knows.
+    /// A token is of a sequence that nobody knows, or a prompt is.
     Foreign,
 }
 
@@ -46,9 +46,12 @@ impl Garbling {
     pub const ALL: [Self; 4] = [Self::Short, Self::Long, Self::Swapped, Self::Foreign];
 
     /// Spoils an outcome, if it has what that takes.
-    pub fn spoil(self, StepOutcome { rows, .. }: &mut StepOutcome) -> bool {
+    pub fn spoil(self, StepOutcome { rows, prompts, .. }: &mut StepOutcome) -> bool {
         let last = rows.last().cloned();
         match (self, last) {
+            (Self::Short, None) => return prompts.pop().is_some(),
+            (Self::Swapped, None) if !prompts.is_empty() => prompts[0].start += 1,
+            (Self::Foreign, None) if !prompts.is_empty() => prompts[0].sequence = SequenceId(u64::MAX),
             (_, None) => return false,
             (Self::Short, _) => rows.truncate(rows.len() - 1),
             (Self::Long, Some(last)) => rows.push(last),
@@ -166,6 +169,7 @@ fn limits(random: &mut Random) -> EngineLimits {
         max_model_len: (num_blocks * block_size).min(120),
         max_num_seqs,
         max_num_batched_tokens: max_num_seqs + random.below(64),
+        max_num_prompt_logprobs: 1 + 2 * max_num_seqs,
         block_size,
         num_blocks,
         num_stored_blocks: if random.once_in(2) { random.below(40) } else { 0 },
@@ -214,7 +218,11 @@ fn request(
         tenant: TenantId(random.below(tenants)),
         part: RequestPart::First,
         prompt,
-        sampling: SamplingParams::greedy(),
+        sampling: SamplingParams {
+            // Not drawn, so that the seeds of before have the workloads of before.
+            prompt_logprobs: id.is_multiple_of(5).then_some(0),
+            ..SamplingParams::greedy()
+        },
         max_tokens: random.length(60),
         stop_tokens: vec![random.below(1000), random.below(1000)],
         credit: 1 + random.below(32),

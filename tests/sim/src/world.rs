@@ -14,6 +14,7 @@ pub const LIMITS: EngineLimits = EngineLimits {
     max_model_len: 64,
     max_num_seqs: 4,
     max_num_batched_tokens: 16,
+    max_num_prompt_logprobs: 8,
     block_size: 4,
     num_blocks: 32,
     num_stored_blocks: 0,

@@ -11,6 +11,7 @@ const LIMITS: EngineLimits = EngineLimits {
     max_model_len: 8192,
     max_num_seqs: 16,
     max_num_batched_tokens: 256,
+    max_num_prompt_logprobs: 256,
     block_size: 32,
     num_blocks: 1024,
     num_stored_blocks: 0,

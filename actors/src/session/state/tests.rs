@@ -3,10 +3,13 @@ mod calls;
 use std::sync::Arc;
 
 use troupe_protocol::sampling::Ban;
-use troupe_protocol::{Fault, RateStatus, RateStatuses, RejectReason, RequestPart, SamplingParams, StepId};
+use troupe_protocol::{
+    Fault, RateStatus, RateStatuses, RejectReason, RequestPart, SamplingParams, StepId, TokenLogprobs,
+};
 
 use super::*;
-use crate::session::Admission;
+use crate::session::prompt::LEAST_LOGPROB;
+use crate::session::{Admission, Alternative, AnswerKind, PromptToken};
 use crate::testing::{END, byte_tokenizer, token};
 
 fn state(stop: &[&str]) -> SessionState {
@@ -20,6 +23,7 @@ fn request(stop: &[&str]) -> SessionRequest {
         prompt: vec![1, 2, 3],
         sampling: SamplingParams::greedy(),
         max_tokens: 100,
+        answer: AnswerKind::Generated,
         stop_tokens: vec![END],
         stop: stop.iter().map(|&stop| stop.to_owned()).collect(),
         reading: None,
@@ -81,7 +85,7 @@ fn run(stop: &[&str], input: &[u8]) -> Vec<Part> {
 fn whole(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(piece) => Some(piece.text.as_str()),
-        Part::Accepted(_) | Part::Reasoning(_) | Part::Call(_) | Part::End(_) => None,
+        Part::Accepted(_) | Part::Prompt(_) | Part::Reasoning(_) | Part::Call(_) | Part::End(_) => None,
     });
     texts.collect()
 }
@@ -166,7 +170,7 @@ fn scored(id: TokenId) -> SequenceEvent {
 fn tokens(parts: &[Part]) -> Vec<(usize, Vec<u8>)> {
     let pieces = parts.iter().filter_map(|part| match part {
         Part::Text(piece) => Some(&piece.tokens),
-        Part::Accepted(_) | Part::Reasoning(_) | Part::Call(_) | Part::End(_) => None,
+        Part::Accepted(_) | Part::Prompt(_) | Part::Reasoning(_) | Part::Call(_) | Part::End(_) => None,
     });
     pieces.flatten().map(|token| (token.offset, token.chosen.bytes.clone())).collect()
 }
@@ -180,6 +184,34 @@ fn c066_c068_each_token_keeps_its_own_alternatives() {
     // The last two read the same as text.
     assert_eq!(bytes, [&b"a"[..], b"\xf0", b"\xf1"]);
     assert_eq!(tokens[0].top[2].logprob, LEAST_LOGPROB);
+}
+
+#[test]
+fn a_prompt_is_told_token_by_token_before_what_is_generated() {
+    let sampling = SamplingParams { prompt_logprobs: Some(1), ..SamplingParams::greedy() };
+    let logprobs =
+        |at: u32| TokenLogprobs { chosen: f32::NEG_INFINITY, top: vec![(b'a'.into(), -(at as f32))] };
+    let told = |id: u8, at: u32| PromptToken {
+        bytes: vec![id],
+        logprob: Some(LEAST_LOGPROB),
+        top: vec![Alternative { bytes: b"a".to_vec(), logprob: -(at as f32) }],
+    };
+    for (answer, text, generated) in [(AnswerKind::Generated, "x", 1), (AnswerKind::Prompt, "", 0)] {
+        let request = SessionRequest { sampling: sampling.clone(), answer, ..request(&[]) };
+        let mut state = SessionState::new(&request, &Arc::new(byte_tokenizer().unwrap()));
+        let first = PromptToken { bytes: vec![1], logprob: None, top: vec![] };
+        let parts = state.push(SequenceEvent::Started { cached_tokens: 0 });
+        assert_eq!(parts, [Part::Prompt(vec![first])]);
+        for at in 1..=2 {
+            let parts = state.push(SequenceEvent::Prompt(vec![logprobs(at)]));
+            assert_eq!(parts, [Part::Prompt(vec![told(at as u8 + 1, at)])]);
+        }
+        let mut parts = state.push(token(b'x'.into()));
+        parts.extend(state.push(finished(SequenceEnd::Length, 1)));
+        assert_eq!(whole(&parts), text);
+        let Some(Part::End(End::Finished { reason, usage, .. })) = parts.last() else { panic!("{parts:?}") };
+        assert_eq!((*reason, usage.completion_tokens), (FinishReason::Length, generated));
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn batch(start: u32, count: u32) -> Batch {
         max_model_len: 64,
         max_num_seqs: 1,
         max_num_batched_tokens: 64,
+        max_num_prompt_logprobs: 64,
         block_size: 64,
         num_blocks: 1,
         num_stored_blocks: 0,
@@ -38,6 +39,7 @@ fn batch(start: u32, count: u32) -> Batch {
         start,
         tokens: RowTokens::Prompt((0..count).collect()),
         blocks: vec![BlockId(0)],
+        targets: vec![],
         output: RowOutput::None,
         mask: None,
     };

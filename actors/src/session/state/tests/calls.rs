@@ -27,7 +27,7 @@ fn gist(parts: &[Part]) -> (String, String, Vec<String>, Option<FinishReason>) {
     let (mut content, mut reasoning, mut calls, mut end) = (String::new(), String::new(), Vec::new(), None);
     for part in parts {
         match part {
-            Part::Accepted(_) => {}
+            Part::Accepted(_) | Part::Prompt(_) => {}
             Part::Text(piece) => content += &piece.text,
             Part::Reasoning(piece) => reasoning += &piece.text,
             Part::Call(CallPart::Started { name, .. }) => calls.push(format!("{name}(")),
