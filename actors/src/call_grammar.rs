@@ -4,7 +4,9 @@
 //! Arguments are those of the schema's `properties`, in their order; formats that write JSON leave the rest of the
 //! schema to the compiler of `%json`.
 
+mod either;
 mod lark;
+mod likeness;
 mod room;
 mod values;
 
@@ -14,13 +16,13 @@ use troupe_parsers::{
     CallBody, CallSyntax, HeadField, JsonName, JsonObject, List, NameForm, NamedJson, Parameters, Pythonic,
     Tool,
 };
-use troupe_protocol::TokenId;
 
 use crate::guide::MAX_GRAMMAR_BYTES;
 use crate::session::CallLimit;
 use room::Room;
 use values::{Property, braced, closed, properties};
 
+pub use either::{beside_json, calls_or_json};
 pub use lark::lark;
 pub use values::relaxed;
 
@@ -83,29 +85,6 @@ pub fn calls(syntax: &CallSyntax, tools: &[Tool], limit: CallLimit) -> Result<Te
         Some(_) => calls,
         None => all([text(syntax.section.begin), calls, text(syntax.section.end)]),
     })
-}
-
-/// Whether an answer that begins with a call is told from JSON by its first character, or the first of these `control`
-/// tokens.
-pub fn are_told_from_json(syntax: &CallSyntax, control: &[(String, TokenId)]) -> bool {
-    let marker = if syntax.section.begin.is_empty() { syntax.call.begin } else { syntax.section.begin };
-    let begins_json = |c: char| c.is_whitespace() || "{[\"-0123456789tfn".contains(c);
-    let is_marked = marker.chars().next().is_some_and(|c| !begins_json(c))
-        || control.iter().any(|(spelling, _)| !spelling.is_empty() && marker.starts_with(spelling));
-    is_marked && syntax.bare.is_none() && syntax.body != CallBody::Channels
-}
-
-/// An answer of such calls, or of JSON by a schema. They have to be told from each other: see [`are_told_from_json`].
-///
-/// # Errors
-/// No tools, or more than a grammar may hold.
-pub fn calls_or_json(
-    syntax: &CallSyntax,
-    tools: &[Tool],
-    limit: CallLimit,
-    schema: &Json,
-) -> Result<Term, CallGrammarError> {
-    Ok(Term::Any(vec![calls(syntax, tools, limit)?, Term::Json(schema.clone())]))
 }
 
 /// Any answer, in which calls are whole and of these tools from their marker on. None for formats whose calls may

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use thiserror::Error;
 use troupe_model_files::SpecialTokens;
-use troupe_parsers::{Format, Reasoning, Setup, Start, Tool};
+use troupe_parsers::{CallPlace, Format, Reasoning, Setup, Start, Tool};
 use troupe_protocol::TokenId;
 
 use crate::call_grammar::{self, CallGrammarError};
@@ -112,7 +112,7 @@ impl OutputSyntax {
         };
         let control = self.control.iter().map(|(spelling, _)| spelling);
         let control = control.filter(means_something).cloned().collect();
-        Some(Setup { format, reasoning: self.reasoning, start, tools, control })
+        Some(Setup { format, reasoning: self.reasoning, start, tools, control, ..Setup::default() })
     }
 
     /// The grammar, as Lark text, of an answer that consists of calls of these tools, one at least.
@@ -136,13 +136,13 @@ impl OutputSyntax {
         Ok(free.map(|free| call_grammar::lark(&free, &self.control)))
     }
 
-    /// Whether an answer that begins with a call is told from JSON at once.
-    pub fn tells_calls_from_json(&self) -> bool {
-        self.format
-            .is_some_and(|format| call_grammar::are_told_from_json(&format.call_syntax(), &self.control))
+    /// Where calls of these tools may stand in an answer that is either those or JSON by a schema; none if the two
+    /// cannot be told from each other.
+    pub fn calls_beside_json(&self, tools: &[Tool], schema: &Value) -> Option<CallPlace> {
+        call_grammar::beside_json(&self.format?.call_syntax(), tools, schema, &self.control)
     }
 
-    /// The grammar of an answer that is either such calls, or JSON by a schema.
+    /// The grammar of such an answer, with the calls where [`Self::calls_beside_json`] says.
     ///
     /// # Errors
     /// No tools or no format, or more than a grammar may hold.
@@ -151,9 +151,11 @@ impl OutputSyntax {
         tools: &[Tool],
         limit: CallLimit,
         schema: &Value,
+        place: CallPlace,
     ) -> Result<String, CallGrammarError> {
         let format = self.format.ok_or(CallGrammarError::NoTools)?;
-        let either = call_grammar::calls_or_json(&format.call_syntax(), tools, limit, schema)?;
+        let syntax = format.call_syntax();
+        let either = call_grammar::calls_or_json(&syntax, tools, limit, schema, place, &self.control)?;
         Ok(call_grammar::lark(&either, &self.control))
     }
 

@@ -165,6 +165,7 @@ fn round_trip(
             })
             .collect(),
         control: Vec::new(),
+        ..Setup::default()
     };
     let mut parser = Parser::new(setup);
     let mut events = parser.push(Piece::Text(output));

@@ -2,6 +2,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use troupe_actors::model_card::ModelCard;
+use troupe_actors::parsers::Setup;
 use troupe_actors::session::{Budget, Reading};
 use troupe_actors::tokenizer::{AddSpecial, ParseSpecial, SpecialText};
 use troupe_protocol::TokenId;
@@ -62,6 +63,7 @@ pub(super) fn reading(
     let end = &prompt[prompt.len().saturating_sub(PROMPT_END)..];
     let start = card.output.start(&card.tokenizer.decode(end, SpecialText::Show), continued);
     let Some(setup) = card.output.setup(toolbox.callable, start) else { return Ok(None) };
+    let setup = Setup { place: toolbox.place, ..setup };
     let budget = budget.map(|tokens| budget_of(card, tokens)).transpose()?;
     Ok(Some(Reading { setup, calls: toolbox.calls, budget, id_seed: entropy() }))
 }

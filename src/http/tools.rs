@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use troupe_actors::output_syntax::OutputSyntax;
-use troupe_actors::parsers::Tool;
+use troupe_actors::parsers::{CallPlace, Tool};
 use troupe_actors::session::CallLimit;
 
 use super::error::{ApiError, echo};
@@ -28,6 +28,8 @@ pub(super) struct Toolbox {
     pub(super) definitions: Vec<Value>,
     /// What may be called.
     pub(super) callable: Vec<Tool>,
+    /// Where in the answer calls are looked for.
+    pub(super) place: CallPlace,
     /// How many calls the answer may hold.
     pub(super) calls: CallLimit,
     /// What the answer is held to.
@@ -90,14 +92,22 @@ pub(super) fn read(
     let is_allowed = |name: &String| allowed.as_ref().is_none_or(|names| names.contains(name));
     let callable: Vec<&Definition> =
         tools.iter().filter(|definition| is_allowed(&definition.tool.name)).collect();
-    let format = match asked {
-        asked if has_to_call => Some(held::answer(output, &callable, calls, asked.as_ref())?),
-        Some(asked) => Some(held::calls_or(output, &callable, calls, asked)?),
-        None => held::calls(output, &callable, calls)?,
+    let (format, place) = match asked {
+        asked if has_to_call => {
+            (Some(held::answer(output, &callable, calls, asked.as_ref())?), Some(CallPlace::Anywhere))
+        }
+        Some(asked) => {
+            let (format, place) = held::calls_or(output, &callable, calls, asked)?;
+            (Some(format), place)
+        }
+        None => (held::calls(output, &callable, calls)?, Some(CallPlace::Anywhere)),
     };
+    // What looks like a call in an answer that may hold none is none.
+    let callable = callable.into_iter().filter(|_| place.is_some());
     Ok(Toolbox {
         definitions: tools.iter().map(|definition| definition.value.clone()).collect(),
-        callable: callable.into_iter().map(|definition| definition.tool.clone()).collect(),
+        callable: callable.map(|definition| definition.tool.clone()).collect(),
+        place: place.unwrap_or_default(),
         calls,
         format,
     })

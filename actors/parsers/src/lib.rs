@@ -25,7 +25,7 @@ mod tools;
 pub use engine::MAX_HELD_VALUE;
 pub use event::{Broken, Ending, Event, Piece};
 pub use format::Format;
-pub use parser::{MAX_HELD_HEAD, Parser, Setup, Start};
+pub use parser::{CallPlace, MAX_HELD_HEAD, Parser, Setup, Start};
 pub use reasoning::Reasoning;
 pub use sink::MAX_HELD_SPACE;
 pub use syntax::{

@@ -26,6 +26,8 @@ pub struct Setup {
     pub start: Start,
     /// The offered tools; calls are looked for only if there are any.
     pub tools: Vec<Tool>,
+    /// Where calls may stand.
+    pub place: CallPlace,
     /// The spellings of the vocabulary's control tokens. A marker among them counts only as [`Piece::Control`].
     pub control: Vec<String>,
 }
@@ -38,6 +40,19 @@ pub enum Start {
     Message,
     /// Inside a reasoning section that the prompt opened. As [`Start::Message`] for a model that marks no reasoning.
     Reasoning,
+}
+
+/// Where calls may stand in an answer. In a format of channels each stands in a message of its own, wherever that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallPlace {
+    /// Anywhere.
+    #[default]
+    Anywhere,
+    /// At the beginning of the content, and behind another. For an answer that is either calls or something else, in which
+    /// what looks like a call is none.
+    Start,
+    /// The same, of calls that begin with a marker.
+    MarkedStart,
 }
 
 /// Turns a model's output into events. One for each answer.
@@ -61,8 +76,11 @@ struct Tagged {
     syntax: Option<CallSyntax>,
     reasoning: Option<Reasoning>,
     silent: &'static [&'static str],
+    place: CallPlace,
     matcher: Matcher,
     in_content: Vec<&'static str>,
+    /// The same where no call may begin.
+    behind_content: Vec<&'static str>,
     /// What ends calls, looked for in content behind a broken one.
     ends: Vec<&'static str>,
     is_behind_broken: bool,
@@ -92,7 +110,7 @@ enum Begun {
 impl Parser {
     /// A parser at the beginning of an answer.
     pub fn new(setup: Setup) -> Self {
-        let Setup { format, reasoning, start, tools, control } = setup;
+        let Setup { format, reasoning, start, tools, place, control } = setup;
         let is_control = |marker: &&'static str| control.iter().any(|token| token == marker);
         let syntax = format.map(Format::call_syntax);
         let has_channels = syntax.is_some_and(|syntax| syntax.body == CallBody::Channels);
@@ -119,7 +137,7 @@ impl Parser {
             (_, None, None) => Space::Keep,
             _ => Space::Hold,
         };
-        let tagged = Tagged::new(syntax, reasoning, silent, &strict);
+        let tagged = Tagged::new(syntax, reasoning, silent, place, &strict);
         Self {
             sink: Sink::new(tools, strict, section, space),
             queue: VecDeque::new(),
@@ -177,12 +195,15 @@ impl Tagged {
         syntax: Option<CallSyntax>,
         reasoning: Option<Reasoning>,
         silent: &'static [&'static str],
+        place: CallPlace,
         strict: &Strict,
     ) -> Self {
         let begins: Vec<&'static str> = syntax.iter().flat_map(CallSyntax::begins).collect();
         let mut in_content: Vec<&'static str> =
             reasoning.iter().flat_map(|tags| [tags.begin, tags.end]).collect();
-        in_content.extend(begins.iter().chain(silent));
+        in_content.extend(silent);
+        let behind_content = in_content.clone();
+        in_content.extend(&begins);
         // A call ends a reasoning section that the model forgot to close, if its marker cannot be mere text.
         let mut in_reasoning: Vec<&'static str> = reasoning.iter().map(|tags| tags.end).collect();
         in_reasoning.extend(begins.iter().filter(|marker| strict.contains(marker)));
@@ -193,8 +214,10 @@ impl Tagged {
             syntax,
             reasoning,
             silent,
+            place,
             matcher: Matcher::default(),
             in_content,
+            behind_content,
             ends,
             is_behind_broken: false,
             expects_close: false,
@@ -227,6 +250,7 @@ impl Tagged {
                 with_ends = self.in_content.iter().chain(&self.ends).copied().collect();
                 &with_ends
             }
+            Section::Content if !self.may_call(sink) => &self.behind_content,
             Section::Content => &self.in_content,
             Section::Reasoning => &self.in_reasoning,
         };
@@ -240,7 +264,13 @@ impl Tagged {
 
     fn may_begin_bare(&self, syntax: &CallSyntax, symbol: Symbol, sink: &Sink) -> bool {
         let is_first = syntax.bare.is_some_and(|first| symbol == Symbol::Char(first));
+        let is_first = is_first && self.place != CallPlace::MarkedStart;
         is_first && sink.section == Section::Content && sink.is_fresh() && self.matcher.is_idle()
+    }
+
+    /// Whether a call may begin in the content, as far as it was read.
+    fn may_call(&self, sink: &Sink) -> bool {
+        self.place == CallPlace::Anywhere || sink.is_fresh()
     }
 
     fn marker(&mut self, marker: &'static str, sink: &mut Sink) {
@@ -271,6 +301,8 @@ impl Tagged {
                 self.is_behind_broken = false;
                 sink.enter(Section::Content);
             }
+            // What was released ahead of the marker was content.
+            Section::Content if !self.may_call(sink) => sink.text(marker),
             _ => self.call = self.syntax.map(|syntax| Call::marked(syntax, marker, &sink.strict)),
         }
     }

@@ -90,6 +90,12 @@ pub enum CallBody {
     Channels,
 }
 
+/// Keys of the arguments that models take for each other's.
+const ARGUMENTS_KEYS: [&str; 2] = ["arguments", "parameters"];
+
+/// Keys that models write into their calls besides the format's own, ahead of the name or in its stead.
+const OTHER_KEYS: [&str; 3] = ["type", "id", "function"];
+
 /// Calls as JSON objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonObject {
@@ -109,6 +115,25 @@ impl JsonObject {
         id_key: None,
         list: List::None,
     };
+
+    /// Whether a call without a marker may have this key ahead of its arguments' end. At another, it is given up.
+    pub fn knows(&self, key: &str) -> bool {
+        let is_own = self.name == JsonName::IsKey || self.is_name(key) || self.is_arguments(key);
+        is_own || Some(key) == self.id_key || OTHER_KEYS.contains(&key)
+    }
+
+    /// Whether this is the key of the name.
+    pub fn is_name(&self, key: &str) -> bool {
+        matches!(self.name, JsonName::Under { name_key, .. } if key == name_key)
+    }
+
+    /// Whether the value of this key is taken for the arguments.
+    pub fn is_arguments(&self, key: &str) -> bool {
+        match self.name {
+            JsonName::Under { arguments_key, .. } => key == arguments_key || ARGUMENTS_KEYS.contains(&key),
+            JsonName::IsKey => false,
+        }
+    }
 }
 
 /// How a JSON object says the name of the tool.

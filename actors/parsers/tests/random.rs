@@ -5,7 +5,7 @@ mod support;
 use proptest::prelude::*;
 use proptest::sample::select;
 use support::{all_text, parse, parse_text};
-use troupe_parsers::{Event, Format, MAX_HELD_HEAD, Parser, Piece, Reasoning, Setup, Start};
+use troupe_parsers::{CallPlace, Event, Format, MAX_HELD_HEAD, Parser, Piece, Reasoning, Setup, Start};
 
 /// Pieces that outputs of all formats are made of, and some of none.
 fn fragments() -> Vec<String> {
@@ -93,16 +93,17 @@ fn texts() -> impl Strategy<Value = String> {
     prop_oneof![4 => known, 1 => any::<String>()]
 }
 
-fn setups() -> impl Strategy<Value = (Format, Option<Reasoning>, Start)> {
+fn setups() -> impl Strategy<Value = (Format, Option<Reasoning>, Start, CallPlace)> {
     (
         select(Format::ALL),
         select(vec![None, Some(Reasoning::THINK)]),
         select(vec![Start::Message, Start::Reasoning]),
+        select(vec![CallPlace::Anywhere, CallPlace::Start, CallPlace::MarkedStart]),
     )
 }
 
-fn setup((format, reasoning, start): (Format, Option<Reasoning>, Start)) -> Setup {
-    Setup { format: Some(format), reasoning, start, tools: support::tools(), control: Vec::new() }
+fn setup((format, reasoning, start, place): (Format, Option<Reasoning>, Start, CallPlace)) -> Setup {
+    Setup { format: Some(format), reasoning, start, tools: support::tools(), place, control: Vec::new() }
 }
 
 /// Text without whitespace and without the markers that may be dropped where no call is.
@@ -220,7 +221,8 @@ fn little_is_held_back() {
     ];
     for format in Format::ALL {
         for part in endless {
-            let mut parser = Parser::new(setup((*format, Some(Reasoning::THINK), Start::Message)));
+            let mut parser =
+                Parser::new(setup((*format, Some(Reasoning::THINK), Start::Message, CallPlace::Anywhere)));
             let (mut pushed, mut lag) = (0, 0_usize);
             let mut said = 0;
             for _ in 0..(20_000 / part.len()) {
@@ -246,7 +248,7 @@ fn little_is_held_back() {
 /// Arguments are passed on as they come, also where an id may stand behind them.
 #[test]
 fn arguments_do_not_wait_for_an_id() {
-    let mut parser = Parser::new(setup((Format::MistralList, None, Start::Message)));
+    let mut parser = Parser::new(setup((Format::MistralList, None, Start::Message, CallPlace::Anywhere)));
     let started = Event::CallStarted { index: 0, id: None, name: "now".to_owned() };
     let fragment = |text: &str| Event::Arguments { index: 0, fragment: text.to_owned() };
     let head = r#"[TOOL_CALLS][{"name": "now", "arguments": {"a": ""#;
@@ -268,7 +270,7 @@ fn deep_nesting_is_refused() {
         (Format::Qwen3Coder, "<tool_call><function=get_weather><parameter=flags>"),
     ] {
         let text = format!("{head}{deep}</parameter></function>");
-        let (events, _) = parse_text(setup((format, None, Start::Message)), &text);
+        let (events, _) = parse_text(setup((format, None, Start::Message, CallPlace::Anywhere)), &text);
         assert!(events.len() > 2, "{}: {:?}", format.name(), events.first());
     }
 }

@@ -6,7 +6,7 @@ use super::room::Room;
 use super::{Term, all, separated, text};
 
 /// References are followed this often, and values nested this deep, so that a schema that refers to itself ends.
-const MAX_DEPTH: usize = 8;
+pub(super) const MAX_DEPTH: usize = 8;
 
 /// An argument that a schema describes.
 pub(super) struct Property<'a> {
@@ -127,7 +127,7 @@ fn may_be_text(root: &Json, schema: &Json, depth: usize) -> Option<bool> {
 }
 
 /// Follows local references.
-fn resolve<'a>(root: &'a Json, mut schema: &'a Json) -> &'a Json {
+pub(super) fn resolve<'a>(root: &'a Json, mut schema: &'a Json) -> &'a Json {
     for _ in 0..MAX_DEPTH {
         let reference = schema.get("$ref").and_then(Json::as_str).and_then(|text| text.strip_prefix('#'));
         match reference.and_then(|pointer| root.pointer(pointer)) {

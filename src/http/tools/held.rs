@@ -7,7 +7,7 @@ use serde_json::Value;
 use troupe_actors::call_grammar::{CallGrammarError, relaxed};
 use troupe_actors::guide::{Grammar, GrammarError};
 use troupe_actors::output_syntax::OutputSyntax;
-use troupe_actors::parsers::{CallBody, Tool};
+use troupe_actors::parsers::{CallBody, CallPlace, Tool};
 use troupe_actors::session::CallLimit;
 
 use super::{Definition, unsupported};
@@ -32,8 +32,8 @@ pub(super) fn answer(
     beside_calls(schemas.format("tool_choice", output, Grammar::made_lark, text)?, asked)
 }
 
-/// What an answer is held to that is calls of these tools or else in the format that is asked for. The format alone, if no
-/// grammar tells the two from each other.
+/// What an answer is held to that is calls of these tools or else in the format that is asked for, and where the calls
+/// stand in it. The format alone, and nowhere, if no grammar tells the two from each other.
 ///
 /// # Errors
 /// A `strict` schema that cannot be enforced, by its name; more than a grammar may hold.
@@ -42,14 +42,19 @@ pub(super) fn calls_or(
     callable: &[&Definition],
     calls: CallLimit,
     asked: Format,
-) -> Result<Format, ApiError> {
-    let may_call = !callable.is_empty() && output.tells_calls_from_json();
-    let Some(schema) = asked.schema().filter(|_| may_call).cloned() else { return Ok(asked) };
-    let text =
-        move |output: &OutputSyntax, tools: &[Tool]| output.calls_or_json_grammar(tools, calls, &schema);
+) -> Result<(Format, Option<CallPlace>), ApiError> {
+    let Some(schema) = asked.schema().filter(|_| !callable.is_empty()).cloned() else {
+        return Ok((asked, None));
+    };
+    let tools: Vec<Tool> = callable.iter().map(|definition| definition.tool.clone()).collect();
+    let Some(place) = output.calls_beside_json(&tools, &schema) else { return Ok((asked, None)) };
+    let text = move |output: &OutputSyntax, tools: &[Tool]| {
+        output.calls_or_json_grammar(tools, calls, &schema, place)
+    };
     let mut schemas = Schemas::read(output, callable)?;
     schemas.strict.insert(0, asked.to_source());
-    schemas.format(asked.param(), output, Grammar::made_lark_of_wholes, text)
+    let format = schemas.format(asked.param(), output, Grammar::made_lark_of_wholes, text)?;
+    Ok((format, Some(place)))
 }
 
 /// What an answer is held to that may call these tools, if one of them is `strict`. None if none is, or if no grammar

@@ -234,21 +234,34 @@ fn a_format_leaves_room_for_calls_where_they_are_told_from_it() {
     let json = || Format::new("response_format", Grammar::json_object(), None);
     let text = || Format::new("guided_regex", Grammar::regex("[a-z]+").unwrap(), None);
     let tools = json!([function("f")]);
-    for (format, asked, tools, choice, has_room) in [
-        ("hermes", json(), &tools, "auto", true),
-        ("qwen3_coder", json(), &tools, "auto", true),
-        ("hermes", json(), &tools, "none", false),
-        ("hermes", json(), &json!([]), "auto", false),
-        ("hermes", text(), &tools, "auto", false),
-        ("llama3", json(), &tools, "auto", false),
-        ("pythonic", json(), &tools, "auto", false),
-        ("harmony", json(), &tools, "auto", false),
+    let other = || {
+        let schema = json!({"type": "object", "properties": {"a": {}}, "required": ["a"]});
+        Format::new("response_format", Grammar::json_schema(schema).unwrap(), None)
+    };
+    let (start, marked) = (Some(CallPlace::Start), Some(CallPlace::MarkedStart));
+    for (format, asked, tools, choice, place) in [
+        ("hermes", json(), &tools, "auto", marked),
+        ("qwen3_coder", json(), &tools, "auto", marked),
+        ("hermes", json(), &tools, "none", None),
+        ("hermes", json(), &json!([]), "auto", None),
+        ("hermes", text(), &tools, "auto", None),
+        // Any object may look like a call without a marker.
+        ("llama3", json(), &tools, "auto", marked),
+        ("llama3", other(), &tools, "auto", start),
+        ("pythonic", json(), &tools, "auto", start),
+        ("firefunction", json(), &tools, "auto", marked),
+        // Its vocabulary has none of the tokens around messages.
+        ("harmony", json(), &tools, "auto", None),
     ] {
         let output = OutputSyntax::choose(format, "none", None, &tokenizer).unwrap();
         let body = json!({"tools": tools, "tool_choice": choice});
         let read = read(&mut Fields::of(body, "body").unwrap(), &output, Some(asked.clone())).unwrap();
-        let held = read.format.expect("it is held to the format at least");
-        assert_eq!(held != asked, has_room, "{format}, {asked:?}, {tools}, {choice}");
+        let case = format!("{format}, {asked:?}, {tools}, {choice}");
+        let held = read.format.as_ref().expect("it is held to the format at least");
+        assert_eq!(*held != asked, place.is_some(), "{case}");
+        assert_eq!(read.place, place.unwrap_or_default(), "{case}");
+        // In an answer that holds no calls, none are looked for.
+        assert_eq!(!read.callable.is_empty(), place.is_some(), "{case}");
     }
 }
 

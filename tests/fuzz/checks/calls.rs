@@ -3,7 +3,7 @@
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use troupe_parsers::{Ending, Event, Format, Parser, Piece, Reasoning, Setup, Start, Tool};
+use troupe_parsers::{CallPlace, Ending, Event, Format, Parser, Piece, Reasoning, Setup, Start, Tool};
 
 /// Reads the bytes as an output. Their first line names the format; one that names none is a format by its first byte.
 pub fn calls(bytes: &[u8]) {
@@ -15,12 +15,18 @@ pub fn calls(bytes: &[u8]) {
     });
     for control in [Vec::new(), control_tokens(format)] {
         let pieces = tokens(output, &control);
-        for start in [Start::Message, Start::Reasoning] {
+        for (start, place) in [
+            (Start::Message, CallPlace::Anywhere),
+            (Start::Reasoning, CallPlace::Anywhere),
+            (Start::Message, CallPlace::Start),
+            (Start::Message, CallPlace::MarkedStart),
+        ] {
             let setup = Setup {
                 format: Some(format),
                 reasoning: Some(Reasoning::THINK),
                 start,
                 tools: tools(),
+                place,
                 control: control.clone(),
             };
             let whole = parse(setup.clone(), pieces.iter().copied());

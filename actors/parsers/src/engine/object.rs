@@ -9,12 +9,6 @@ use crate::syntax::{CallSyntax, JsonName, JsonObject};
 /// Longer keys are none of ours. In bytes.
 const MAX_KEY: usize = 256;
 
-/// Keys of the arguments that models take for each other's.
-const ARGUMENTS_KEYS: [&str; 2] = ["arguments", "parameters"];
-
-/// Keys that models write into their calls besides the format's own, ahead of the name or in its stead.
-const OTHER_KEYS: [&str; 3] = ["type", "id", "function"];
-
 #[derive(Debug)]
 pub(crate) struct Object {
     syntax: CallSyntax,
@@ -222,34 +216,13 @@ impl Envelope {
                 self.key.push_str(self.scanner.decoded());
                 if self.body.name == JsonName::IsKey {
                     self.set_name(self.key.clone(), sink)?;
-                } else if self.is_bare && !self.is_known_key() {
+                } else if self.is_bare && !self.body.knows(&self.key) {
                     // A JSON answer is not held back for a name that may still come.
                     return Err(NotJson);
                 }
             }
         }
         Ok(())
-    }
-
-    fn is_known_key(&self) -> bool {
-        let key = Some(self.key.as_str());
-        let own = match self.body.name {
-            JsonName::Under { name_key, arguments_key } => {
-                key == Some(name_key)
-                    || key == Some(arguments_key)
-                    || ARGUMENTS_KEYS.contains(&self.key.as_str())
-            }
-            JsonName::IsKey => true,
-        };
-        own || key == self.body.id_key || OTHER_KEYS.contains(&self.key.as_str())
-    }
-
-    fn is_arguments_key(&self) -> bool {
-        let key = self.key.as_str();
-        match self.body.name {
-            JsonName::Under { arguments_key, .. } => key == arguments_key || ARGUMENTS_KEYS.contains(&key),
-            JsonName::IsKey => false,
-        }
     }
 
     fn set_name(&mut self, name: String, sink: &Sink) -> Result<(), NotJson> {
@@ -297,7 +270,7 @@ impl Envelope {
         let key = self.key.as_str();
         let is_text = mark == Mark::Text(Part::Begin);
         let (is_name, is_arguments) = match self.body.name {
-            JsonName::Under { name_key, .. } => (key == name_key, self.is_arguments_key()),
+            JsonName::Under { name_key, .. } => (key == name_key, self.body.is_arguments(key)),
             JsonName::IsKey => (false, true),
         };
         Ok(match character {

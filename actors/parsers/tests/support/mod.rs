@@ -25,7 +25,7 @@ impl Fixture {
             reasoning: self.reasoning,
             start: self.start,
             tools: tools(),
-            control: Vec::new(),
+            ..Setup::default()
         }
     }
 

@@ -9,6 +9,8 @@ use crate::guide::{Grammar, Guide, Progress, Vocabulary};
 use crate::output_syntax::OutputSyntax;
 use crate::testing::{END, byte_tokenizer_with};
 
+mod either;
+
 /// Spellings of control tokens that models with these formats have.
 const CONTROL: &[&str] = &[
     "<|channel|>",
@@ -16,6 +18,8 @@ const CONTROL: &[&str] = &[
     "<|constrain|>",
     "<|start|>",
     "<|call|>",
+    "<|end|>",
+    "<|return|>",
     "<tool_call>",
     "</tool_call>",
     "<|python_tag|>",
@@ -151,48 +155,6 @@ fn in_free_text_a_call_is_of_a_tool_from_its_marker_on() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     without.dedup();
     assert_eq!(without, ["llama3", "pythonic", "harmony"]);
-}
-
-#[test]
-fn an_answer_is_calls_or_json_where_these_are_told_from_each_other() {
-    let (mut problems, mut without) = (Vec::new(), Vec::new());
-    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
-    for format in Format::ALL {
-        for control in [&[], CONTROL] {
-            let model = Model::new(*format, control);
-            if !model.output.tells_calls_from_json() {
-                without.push((format.name(), control.len()));
-                continue;
-            }
-            let text = model.output.calls_or_json_grammar(&tools(), CallLimit::Any, &schema).unwrap();
-            let guide = Guide::new(&model.vocabulary, &Grammar::made_lark_of_wholes(&text).unwrap(), &[END]);
-            let guide = guide.unwrap_or_else(|error| panic!("{}: {error}\n{text}", format.name()));
-            let call =
-                example(&calls(&format.call_syntax(), &tools(), CallLimit::Any).unwrap(), Fill::Most, 0);
-            for allowed in ["{\"a\": 12}", &call] {
-                problems.extend(model.accepts(&mut guide.clone(), allowed).err());
-            }
-            for wrong in
-                ["", "{\"b\": 12}", "Well.", &format!("{{\"a\": 1}}{call}"), &format!("{call}{{\"a\": 1}}")]
-            {
-                problems.extend(model.accepts(&mut guide.clone(), wrong).ok().map(|()| wrong.to_owned()));
-            }
-        }
-    }
-    assert!(problems.is_empty(), "{}", problems.join("\n"));
-    let expected = [
-        ("llama3", 0),
-        ("llama3", CONTROL.len()),
-        ("mistral_list", 0),
-        ("mistral_named", 0),
-        ("pythonic", 0),
-        ("pythonic", CONTROL.len()),
-        ("harmony", 0),
-        ("harmony", CONTROL.len()),
-        ("firefunction", 0),
-        ("firefunction", CONTROL.len()),
-    ];
-    assert_eq!(without, expected);
 }
 
 /// Any token that the mask allows, chosen by a counter.
