@@ -60,7 +60,7 @@ pub(super) struct Generation {
     /// Tokens that end the text.
     #[schema(max_items = 16)]
     stop_token_ids: Option<Vec<u32>>,
-    /// Goes on after the token that ends an answer.
+    /// Goes on after the token that ends an answer, unless a format is complete.
     ignore_eos: Option<bool>,
     /// Sends the answer as it comes, as server-sent events.
     stream: Option<bool>,
