@@ -251,7 +251,7 @@ struct ChatLogprobs {
 /// A token that was chosen.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-struct TokenLogprob {
+pub(super) struct TokenLogprob {
     token: String,
     /// Natural, of the model's own distribution.
     logprob: f32,

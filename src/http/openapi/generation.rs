@@ -115,7 +115,8 @@ fn priority() -> Object {
     ObjectBuilder::new().schema_type(nullable(Type::String)).enum_values(Some(values)).build()
 }
 
-fn only_false() -> Object {
+/// False, or null.
+pub(super) fn only_false() -> Object {
     let values = [json!(false), json!(null)];
     ObjectBuilder::new().schema_type(nullable(Type::Boolean)).enum_values(Some(values)).build()
 }
