@@ -58,6 +58,14 @@ pub enum PromptError {
     /// The template refused the conversation, or broke on it.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The template prints nothing of what the system says in a message.
+    #[error("{}", dropped(.index, .text))]
+    SystemDropped {
+        /// The message's place in the conversation.
+        index: usize,
+        /// What it says.
+        text: String,
+    },
     /// Even if it were made of the longest tokens only, the text would exceed the context.
     #[error("a text of {bytes} bytes does not fit {max_model_len} tokens")]
     TooLong {
@@ -115,17 +123,61 @@ impl TokenizerPool {
         if !template.source().contains(DEVELOPER) {
             chat.messages.iter_mut().for_each(developer_to_system);
         }
-        let rendered = template.render(&RenderInput {
-            messages: &chat.messages,
-            tools: Some(chat.tools.as_slice()).filter(|tools| !tools.is_empty()),
-            ending: chat.ending,
-            variables: Some(&chat.variables),
-            now: utc_now(),
-            ..RenderInput::default()
-        })?;
+        let now = utc_now();
+        let mut merged = 0;
+        let rendered = loop {
+            let input = RenderInput {
+                messages: &chat.messages,
+                tools: Some(chat.tools.as_slice()).filter(|tools| !tools.is_empty()),
+                ending: chat.ending,
+                variables: Some(&chat.variables),
+                now,
+                ..RenderInput::default()
+            };
+            let rendered = template.render(&input)?;
+            let Some(index) = template.dropped_system_message(&input, &rendered) else { break rendered };
+            let opening = chat.messages.iter().take_while(|message| is_of_system(message)).count();
+            if index >= opening || opening < 2 {
+                let text = system_text(&chat.messages[index]);
+                let index = if index == 0 { 0 } else { index + merged };
+                return Err(PromptError::SystemDropped { index, text });
+            }
+            merged = opening - 1;
+            merge_opening(&mut chat.messages, opening);
+        };
         self.check_length(&rendered.text)?;
         Ok(self.tokenizer.encode_rendered(&rendered)?)
     }
+}
+
+/// Why a conversation is refused of which a message of the system's would be lost.
+fn dropped(index: &usize, text: &str) -> String {
+    /// The most characters of the message that are told.
+    const MAX_TOLD: usize = 64;
+    let told: String = text.chars().take(MAX_TOLD).collect();
+    let which = if *index == 0 { "" } else { " after the beginning of a conversation" };
+    format!("the model's chat template drops what the system says{which}: {told:?}")
+}
+
+fn is_of_system(message: &Value) -> bool {
+    message["role"] == "system" || message["role"] == DEVELOPER
+}
+
+/// What a message of the system's says, as one text.
+fn system_text(message: &Value) -> String {
+    match &message["content"] {
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
+        content => content.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+/// Makes the first message of the `opening` ones, which are all the system's: many a template knows one alone.
+fn merge_opening(messages: &mut Vec<Value>, opening: usize) {
+    let texts: Vec<String> = messages[..opening].iter().map(system_text).collect();
+    messages[0]["content"] = texts.join("\n\n").into();
+    messages.drain(1..opening);
 }
 
 const DEVELOPER: &str = "developer";
@@ -202,6 +254,54 @@ mod tests {
         let tokens = pool(true).send(request).await.unwrap().unwrap();
         let text: Vec<u8> = tokens.into_iter().map(|token| token as u8).collect();
         assert_eq!(String::from_utf8(text).unwrap(), "system: a\n");
+    }
+
+    /// Encodes a conversation of these roles and texts by a template.
+    async fn prompt_by(template: &str, messages: &[(&str, &str)]) -> Result<String, PromptError> {
+        let card = model_card(200).unwrap();
+        let template = ChatTemplate::new(template, &crate::template::TemplateTokens::default()).unwrap();
+        let pool = TokenizerPool::start(1, card.tokenizer, Some(Arc::new(template)), 200);
+        let message = |(role, content): &(&str, &str)| json!({"role": role, "content": content});
+        let messages = messages.iter().map(message).collect();
+        let tokens = pool.send(EncodeChat { messages, ..chat("") }).await.unwrap()?;
+        Ok(String::from_utf8(tokens.into_iter().map(|token| token as u8).collect()).unwrap())
+    }
+
+    #[actix::test]
+    async fn a_system_message_that_the_template_drops_is_refused() {
+        /// Looks for the system at the beginning alone.
+        const FIRST: &str = "{% if messages[0].role == 'system' %}S {{ messages[0].content }}\n{% endif %}\
+            {% for m in messages %}{% if m.role != 'system' %}{{ m.role }} {{ m.content }}\n{% endif %}{% endfor %}";
+        const NEVER: &str =
+            "{% for m in messages if m.role != 'system' %}{{ m.role }} {{ m.content }}\n{% endfor %}";
+        /// Prints all of them, but not as they are.
+        const CHANGED: &str =
+            "{% for m in messages %}{{ m.role }} {{ m.content | trim | upper }}\n{% endfor %}";
+        let middle = [("system", "a b"), ("user", "c"), ("system", "be brief"), ("user", "d")];
+        let opening = [("system", "a b"), ("developer", "x"), ("user", "c")];
+        let late = [opening.as_slice(), &middle[2..]].concat();
+        for (template, messages, expected) in [
+            (FIRST, &middle[..2], Ok("S a b\nuser c\n")),
+            (FIRST, &middle[1..2], Ok("user c\n")),
+            (FIRST, &middle, Err((2, "be brief", "drops what the system says after the beginning"))),
+            // Several in the beginning are one to it.
+            (FIRST, &opening, Ok("S a b\n\nx\nuser c\n")),
+            (FIRST, &late, Err((3, "be brief", "after the beginning of a conversation: \"be brief\""))),
+            (NEVER, &middle[..2], Err((0, "a b", "drops what the system says: \"a b\""))),
+            (NEVER, &opening, Err((0, "a b\n\nx", "drops what the system says: "))),
+            (CHANGED, &middle, Ok("system A B\nuser C\nsystem BE BRIEF\nuser D\n")),
+            (NEVER, &[("system", " \n"), ("user", "c")], Ok("user c\n")),
+        ] {
+            match (prompt_by(template, messages).await, expected) {
+                (Ok(text), Ok(expected)) => assert_eq!(text, expected),
+                (Err(error), Err((place, said, reason))) => {
+                    assert!(error.to_string().contains(reason), "{error}");
+                    let PromptError::SystemDropped { index, text } = error else { panic!("{error}") };
+                    assert_eq!((index, text.as_str()), (place, said));
+                }
+                (prompt, expected) => panic!("{messages:?}: {prompt:?}, not {expected:?}"),
+            }
+        }
     }
 
     #[actix::test]

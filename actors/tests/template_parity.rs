@@ -182,3 +182,44 @@ fn c153_content_beside_thinking_and_a_call_is_rendered_or_refused_in_the_templat
     let both = "Cannot pass both content and thinking";
     assert!(matches!(&refused, Err(TemplateError::Raised(why)) if why.starts_with(both)), "{refused:?}");
 }
+
+#[test]
+fn what_the_system_says_is_missed_where_a_real_template_drops_it_and_nowhere_else() {
+    let said = |role: &str, content: &str| json!({"role": role, "content": content});
+    let opening = [said("system", "Answer in  <verse> & \"rhyme\"."), said("user", "Hi.")];
+    let late =
+        [&opening, &[said("assistant", "Yes?"), said("system", "Be brief."), said("user", "Why?")][..]]
+            .concat();
+    let losing = |messages: &[Json]| {
+        let mut losing = Vec::new();
+        for (name, source) in support::templates() {
+            let template =
+                ChatTemplate::new(&source, &tokens()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let input = RenderInput { messages, now: support::now(), ..RenderInput::default() };
+            // Others refuse it in words of their own.
+            let Ok(rendered) = template.render(&input) else { continue };
+            losing.extend(template.dropped_system_message(&input, &rendered).map(|at| (name, at)));
+        }
+        losing
+    };
+    assert_eq!(losing(&opening), []);
+    // The last four keep what the system says last.
+    let (first, last) = (0, 3);
+    let mut expected = [
+        ("Bielik-11B-v3.0-Instruct", last),
+        ("HuggingFaceTB-SmolLM3-3B", last),
+        ("MiniMax-M1", last),
+        ("MiniMax-M2", last),
+        ("MiniMax-M3", last),
+        ("NVIDIA-Nemotron-Nano-v2", last),
+        ("Reka-Edge", last),
+        ("openai-gpt-oss-120b", last),
+        ("deepseek-ai-DeepSeek-R1-Distill-Llama-8B", first),
+        ("deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", first),
+        ("llama-cpp-deepseek-r1", first),
+        ("llama-cpp-rwkv-world", first),
+    ]
+    .map(|(name, at)| (name.to_owned(), at));
+    expected.sort();
+    assert_eq!(losing(&late), expected);
+}

@@ -7,9 +7,11 @@ use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use serde_json::{Value, json};
 use thiserror::Error;
-use troupe_protocol::{Fault, InvalidParameter, RejectReason};
+use troupe_protocol::{Fault, RejectReason};
 
 use super::rate_headers;
+
+mod convert;
 
 /// The most characters of a client's own text that an error repeats at once.
 const MAX_ECHO: usize = 100;
@@ -114,6 +116,16 @@ pub(super) enum ApiError {
         /// The template's or the engine's words.
         message: String,
     },
+    /// The model's template would lose what the system says in a message.
+    #[error("invalid value for '{param}': {reason}")]
+    SystemDropped {
+        /// The parameter that holds the conversation.
+        part: &'static str,
+        /// The message in it, where the client's own messages are those of chat.
+        param: String,
+        /// What is dropped.
+        reason: String,
+    },
     /// No key, or one that is nobody's: which of the two is not told.
     #[error("no valid API key: send one as 'Authorization: Bearer KEY' or 'x-api-key: KEY'")]
     Unauthorized,
@@ -212,6 +224,11 @@ impl ApiError {
                 Self::TextTooLong { part: new_part(part), bytes, limit }
             }
             Self::Template { part, message } => Self::Template { part: new_part(part), message },
+            // Other APIs count their messages differently.
+            Self::SystemDropped { part, reason, .. } => {
+                let part = new_part(part);
+                Self::SystemDropped { part, param: part.to_owned(), reason }
+            }
             mut other => {
                 if let Self::InvalidType { param, .. }
                 | Self::InvalidValue { param, .. }
@@ -232,6 +249,7 @@ impl ApiError {
             | Self::InvalidValue { param, .. }
             | Self::Missing { param }
             | Self::Unsupported { param, .. }
+            | Self::SystemDropped { param, .. }
             | Self::Unrecognized { param } => Some(param),
             Self::ContextLength { part, .. }
             | Self::TextTooLong { part, .. }
@@ -250,7 +268,7 @@ impl ApiError {
             Self::Unsupported { .. } => Some("unsupported_parameter"),
             Self::Unrecognized { .. } => Some("unknown_parameter"),
             Self::ContextLength { .. } | Self::TextTooLong { .. } => Some("context_length_exceeded"),
-            Self::Template { .. } => Some("template_error"),
+            Self::Template { .. } | Self::SystemDropped { .. } => Some("template_error"),
             Self::ModelNotFound { .. } => Some("model_not_found"),
             Self::ResponseNotFound { .. } => Some("response_not_found"),
             Self::PreviousResponseNotFound { .. } => Some("previous_response_not_found"),
@@ -325,38 +343,6 @@ impl ResponseError for ApiError {
             _ => {}
         }
         response
-    }
-}
-
-impl From<InvalidParameter> for ApiError {
-    fn from(error: InvalidParameter) -> Self {
-        Self::invalid(error.param, error.reason)
-    }
-}
-
-impl From<RejectReason> for ApiError {
-    fn from(reason: RejectReason) -> Self {
-        match reason {
-            RejectReason::TooLong { prompt_tokens, max_tokens, max_model_len } => Self::ContextLength {
-                part: "prompt",
-                prompt: prompt_tokens.into(),
-                completion: max_tokens.into(),
-                limit: max_model_len,
-            },
-            RejectReason::EmptyPrompt => Self::invalid("prompt", "it holds no token"),
-            busy => Self::Busy(busy),
-        }
-    }
-}
-
-impl From<Fault> for ApiError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Shutdown => Self::Shutdown,
-            late @ Fault::DeadlineExceeded { .. } => Self::Timeout(late),
-            beyond @ Fault::Guide { .. } => Self::Grammar(beyond),
-            broken => Self::internal(broken.to_string()),
-        }
     }
 }
 

@@ -107,6 +107,9 @@ pub(super) fn prompt_error(part: &'static str, error: PromptError) -> ApiError {
         PromptError::TooLong { bytes, max_model_len } => {
             ApiError::TextTooLong { part, bytes, limit: max_model_len }
         }
+        PromptError::SystemDropped { index, .. } => {
+            ApiError::SystemDropped { part, param: format!("{part}[{index}]"), reason: error.to_string() }
+        }
         PromptError::Template(error) => ApiError::Template { part, message: error.to_string() },
         PromptError::NoTemplate | PromptError::Tokenizer(_) => ApiError::invalid(part, error.to_string()),
     }

@@ -10,6 +10,7 @@ pub(super) const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high
 /// Variables by which templates are told whether to reason.
 const SWITCHES: [&str; 2] = ["enable_thinking", "thinking"];
 const EFFORT: &str = "reasoning_effort";
+const DEFAULT_EFFORT: &str = "medium";
 const BUDGET: &str = "thinking_token_budget";
 const CANNOT_TURN_OFF: &str = "this model's chat template cannot turn reasoning off";
 
@@ -84,7 +85,7 @@ fn set_effort(effort: &str, card: &ModelCard, variables: &mut Map<String, Value>
     }
     let wanted = if effort == "none" { Switch::Off } else { Switch::On };
     let is_told = set_switches(wanted, card, variables);
-    match (reads(card, EFFORT), wanted) {
+    match (has_efforts(card), wanted) {
         (true, Switch::On) => {
             variables.entry(EFFORT).or_insert(Value::from(effort));
             Ok(())
@@ -109,9 +110,15 @@ fn reads(card: &ModelCard, name: &str) -> bool {
     card.template.as_ref().is_some_and(|template| template.reads(name))
 }
 
-/// A model that does not reason makes no effort, and one that always does makes its usual one.
+/// Whether the template tells the model how much effort to make.
+pub(super) fn has_efforts(card: &ModelCard) -> bool {
+    reads(card, EFFORT)
+}
+
+/// The effort that OpenAI takes for one that is left out asks for nothing: clients send it whatever the model is. A model
+/// that does not reason makes none.
 fn changes_nothing(effort: &str, card: &ModelCard) -> bool {
-    effort == if card.output.has_reasoning() { "medium" } else { "none" }
+    effort == DEFAULT_EFFORT || effort == "none" && !card.output.has_reasoning()
 }
 
 fn refused(reason: &str) -> ApiError {
@@ -149,6 +156,7 @@ mod tests {
             (EFFORTFUL, "max", json!({"reasoning_effort": "max"})),
             (ALWAYS, "medium", json!({})),
             (NEVER, "none", json!({})),
+            (NEVER, "medium", json!({})),
         ] {
             let mut variables = Map::new();
             let mut fields = Fields::of(json!({ "reasoning_effort": effort }), "body").unwrap();

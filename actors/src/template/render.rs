@@ -145,6 +145,12 @@ impl ChatTemplate {
         }
     }
 
+    /// The place of the first message of the system's (or a developer's) that the template drops without a word, where
+    /// `rendered` is its text of `input`. It costs a second render only if the text of one is not found in there.
+    pub fn dropped_system_message(&self, input: &RenderInput, rendered: &Rendered) -> Option<usize> {
+        probe::dropped_system_message(self, input, &rendered.text)
+    }
+
     /// Renders messages without bringing their content into another form.
     pub(super) fn render_as_given(&self, input: &RenderInput) -> Result<String, TemplateError> {
         let prepared = self.prepare(input, ContentForm::Either)?;

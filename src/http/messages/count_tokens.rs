@@ -29,6 +29,7 @@ async fn count(
     caller: Result<Caller, ApiError>,
 ) -> Result<HttpResponse, ApiError> {
     let asked = Asked::read(request, payload, state, caller, request::prompt).await?;
-    let tokens = encode_conversation(asked.served, asked.chat.conversation).await?;
+    let tokens = encode_conversation(asked.served, asked.chat.conversation).await;
+    let tokens = tokens.map_err(|error| error.renamed(request::NAMES))?;
     Ok(HttpResponse::Ok().json(json!({"input_tokens": tokens.len()})))
 }

@@ -37,7 +37,8 @@ async fn answer(
     let ChatRequest { conversation, toolbox, reasoning, mut generation } = asked;
     tenant.sign(&mut generation);
     let continued = conversation.continued();
-    let prompt = encode_conversation(served, conversation).await?;
+    let prompt = encode_conversation(served, conversation).await;
+    let prompt = prompt.map_err(|error| error.renamed(request::NAMES))?;
     generation.reading =
         chat::reading(&served.card, toolbox, reasoning.budget, &prompt, continued.as_deref())?;
     let thinking = if reasoning.is_shown { Thinking::Told } else { Thinking::Omitted };

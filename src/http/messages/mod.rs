@@ -19,7 +19,7 @@ use super::error::ApiError;
 
 #[cfg(test)]
 pub(super) use request::prompt;
-pub(super) use request::{NAMES, RESERVED, UNIMPLEMENTED, message};
+pub(super) use request::{EFFORTS, NAMES, RESERVED, UNIMPLEMENTED, message};
 
 /// Registers the endpoints.
 pub(super) fn configure(config: &mut web::ServiceConfig) {

@@ -15,7 +15,10 @@ const REASONING_BUDGET: &str = "thinking_token_budget";
 /// The chat parameter that keeps reasoning back if it is false.
 const SHOWS_REASONING: &str = "include_reasoning";
 /// How much an answer may be worth.
-const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+pub(in crate::http) const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+
+/// What Anthropic takes for an effort that is left out.
+const DEFAULT_EFFORT: &str = "high";
 
 /// How chat's parameters are spelled here.
 pub(in crate::http) const NAMES: &Names = &[
@@ -81,7 +84,7 @@ pub(in crate::http) const UNIMPLEMENTED: &[Unimplemented] = &[
 /// The first field that is wrong, by name.
 pub(in crate::http) fn message(mut fields: Fields, card: &ModelCard) -> Result<Map<String, Value>, ApiError> {
     let max_tokens = fields.required("max_tokens")?;
-    let mut chat = prompt_of(&mut fields)?;
+    let mut chat = prompt_of(&mut fields, card)?;
     thinking(&mut fields, &mut chat, card, max_tokens.as_u64())?;
     chat.insert("max_tokens".to_owned(), max_tokens);
     if let Some(stops) = fields.take("stop_sequences") {
@@ -99,18 +102,18 @@ pub(in crate::http) fn message(mut fields: Fields, card: &ModelCard) -> Result<M
 /// # Errors
 /// The first field that is wrong, by name.
 pub(in crate::http) fn prompt(mut fields: Fields, card: &ModelCard) -> Result<Map<String, Value>, ApiError> {
-    let mut chat = prompt_of(&mut fields)?;
+    let mut chat = prompt_of(&mut fields, card)?;
     thinking(&mut fields, &mut chat, card, None)?;
     pass_on(fields, chat)
 }
 
 /// The fields that make the prompt, and what an answer to it has to look like.
-fn prompt_of(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
+fn prompt_of(fields: &mut Fields, card: &ModelCard) -> Result<Map<String, Value>, ApiError> {
     let mut chat = Map::new();
     chat.insert("model".to_owned(), fields.required("model")?);
     conversation::read(fields, &mut chat)?;
     tools::read(fields, &mut chat)?;
-    output_config(fields, &mut chat)?;
+    output_config(fields, &mut chat, card)?;
     if let Some(temperature) = fields.take("temperature") {
         // Chat's goes to 2.
         if temperature.as_f64().is_some_and(|value| !(0.0..=1.0).contains(&value)) {
@@ -211,7 +214,11 @@ fn metadata(fields: &mut Fields, chat: &mut Map<String, Value>) -> Result<(), Ap
 }
 
 /// `output_config`: a schema that the answer follows, and how much effort it is worth.
-fn output_config(fields: &mut Fields, chat: &mut Map<String, Value>) -> Result<(), ApiError> {
+fn output_config(
+    fields: &mut Fields,
+    chat: &mut Map<String, Value>,
+    card: &ModelCard,
+) -> Result<(), ApiError> {
     let Some(config) = fields.take("output_config") else { return Ok(()) };
     let mut config = Fields::of(config, "output_config")?;
     let effort = config.string("effort").map_err(|error| error.within("output_config"))?;
@@ -220,7 +227,10 @@ fn output_config(fields: &mut Fields, chat: &mut Map<String, Value>) -> Result<(
             let reason = format!("{:?} is not one of {}", echo(&effort), EFFORTS.join(", "));
             return Err(ApiError::invalid("output_config.effort", reason));
         }
-        chat.insert("reasoning_effort".to_owned(), effort.into());
+        // Clients send it whatever the model is; a template that knows no effort makes its usual one.
+        if effort != DEFAULT_EFFORT || reasoning::has_efforts(card) {
+            chat.insert("reasoning_effort".to_owned(), effort.into());
+        }
     }
     if let Some(format) = config.take("format") {
         let within = |error: ApiError| error.within("output_config.format");

@@ -1,11 +1,14 @@
 mod answers;
 
 use serde_json::{Value, json};
+use troupe_protocol::TenantId;
 
 use super::{error, request};
+use crate::http::as_chat;
 use crate::http::error::ApiError;
 use crate::http::fields::Fields;
 use crate::http::reasoning::card_with;
+use crate::http::tenants::Tenant;
 
 const PLAIN: &str = "{{ messages[0].content }}";
 
@@ -129,6 +132,7 @@ fn parameters_become_chats() {
             }),
         ),
         (json!({"output_config": {"effort": "max"}}), json!({"reasoning_effort": "max"})),
+        (json!({"output_config": {"effort": "high"}}), json!({})),
         (json!({"temperature": 1, "fallbacks": []}), json!({"temperature": 1})),
         (json!({"cache_control": {"type": "ephemeral"}, "system": null}), json!({})),
     ] {
@@ -166,6 +170,34 @@ fn thinking_is_switched_by_what_the_template_reads_and_refused_where_it_cannot_b
     let refused = chat_for(ALWAYS, json!({"thinking": off})).unwrap_err();
     let message = "'thinking' is not supported: this model's chat template cannot turn reasoning off";
     assert_eq!(refused.to_string(), message);
+}
+
+#[test]
+fn an_effort_is_told_to_templates_that_know_one_and_the_default_one_is_none_to_others() {
+    const EFFORTFUL: &str = "{{ reasoning_effort }} {{ messages[0].content }}";
+    const SWITCH: &str = "{% if enable_thinking %}<think>{% endif %}{{ messages[0].content }}";
+    let ask = |template: &str, effort: &str| {
+        let chat = chat_for(template, json!({"output_config": {"effort": effort}})).unwrap();
+        let Value::Object(fields) = chat else { panic!("{chat}") };
+        let tenant = Tenant::unlimited(TenantId::ANONYMOUS);
+        let fields =
+            [fields, json!({"model": "test"}).as_object().unwrap().clone()].into_iter().flatten().collect();
+        let read = as_chat::read(fields, request::NAMES, &card_with(template), &tenant);
+        read.map(|chat| Value::Object(chat.conversation.variables)).map_err(|error| error.to_string())
+    };
+    for (template, effort, variables) in [
+        (EFFORTFUL, "high", json!({"reasoning_effort": "high"})),
+        (EFFORTFUL, "low", json!({"reasoning_effort": "low"})),
+        (SWITCH, "high", json!({})),
+        (SWITCH, "low", json!({"enable_thinking": true})),
+        (PLAIN, "high", json!({})),
+    ] {
+        assert_eq!(ask(template, effort), Ok(variables), "{template} {effort}");
+    }
+    let refused = "'output_config.effort' is not supported: this model's chat template has no setting for it";
+    for effort in ["low", "xhigh", "max"] {
+        assert_eq!(ask(PLAIN, effort), Err(refused.to_owned()), "{effort}");
+    }
 }
 
 #[test]

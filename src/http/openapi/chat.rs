@@ -78,7 +78,7 @@ struct ChatCompletionRequest {
     tool_choice: Option<ToolChoice>,
     /// Whether it may call several at once. Absent: true.
     parallel_tool_calls: Option<bool>,
-    /// How much the model thinks first, if its template knows. `max` is `xhigh`.
+    /// How much the model thinks first, if its template knows; else only what asks for nothing is taken. `max` is `xhigh`.
     #[schema(schema_with = effort)]
     reasoning_effort: Option<String>,
     /// Whether the answer tells its reasoning. Absent: true.
@@ -251,7 +251,7 @@ struct ChatLogprobs {
 /// A token that was chosen.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-struct TokenLogprob {
+pub(super) struct TokenLogprob {
     token: String,
     /// Natural, of the model's own distribution.
     logprob: f32,

@@ -166,6 +166,24 @@ impl Endpoint {
         self
     }
 
+    /// The answer with `stream: true` where events have names: each holds a `T`, the last one too.
+    pub(super) fn streams_events<T: ToSchema>(mut self) -> Self {
+        let text = ObjectBuilder::new().schema_type(Type::String).content_media_type("application/json");
+        let event = ObjectBuilder::new()
+            .property("event", Object::with_type(Type::String))
+            .property("data", text.content_schema(Some(self.reference::<T>())))
+            .required("event")
+            .required("data")
+            .description(Some(format!(
+                "One server-sent event, which goes by the `type` of its data, a {}. Comments between them keep the \
+                 connection alive.",
+                T::name()
+            )));
+        let content = ContentBuilder::new().schema(Some(event)).build();
+        self.success = self.success.content("text/event-stream", content);
+        self
+    }
+
     /// An answer in plain text.
     pub(super) fn answers_text(mut self) -> Self {
         let text = Object::with_type(Type::String);

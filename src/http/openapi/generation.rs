@@ -60,7 +60,7 @@ pub(super) struct Generation {
     /// Tokens that end the text.
     #[schema(max_items = 16)]
     stop_token_ids: Option<Vec<u32>>,
-    /// Goes on after the token that ends an answer.
+    /// Goes on after the token that ends an answer, unless a format is complete.
     ignore_eos: Option<bool>,
     /// Sends the answer as it comes, as server-sent events.
     stream: Option<bool>,
@@ -115,7 +115,8 @@ fn priority() -> Object {
     ObjectBuilder::new().schema_type(nullable(Type::String)).enum_values(Some(values)).build()
 }
 
-fn only_false() -> Object {
+/// False, or null.
+pub(super) fn only_false() -> Object {
     let values = [json!(false), json!(null)];
     ObjectBuilder::new().schema_type(nullable(Type::Boolean)).enum_values(Some(values)).build()
 }

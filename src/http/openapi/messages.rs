@@ -1,14 +1,18 @@
 //! `POST /v1/messages` and `POST /v1/messages/count_tokens`; readers and shapes are in `messages/`.
 #![expect(dead_code, reason = "the types are read by their derive alone")]
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Object;
 
 use super::chat;
 use super::endpoint::{Access, Endpoint, word};
+use super::generation::word_or_null;
+use super::message_blocks::{AnswerBlock, MessageTurn, SystemText, assistant};
+use super::message_events::MessageEvent;
+use super::message_options::{
+    MessageMetadata, MessageTool, MessageToolChoice, OutputConfig, ThinkingOptions,
+};
 use super::request::Request;
 use crate::http::messages::{RESERVED, UNIMPLEMENTED};
 
@@ -19,7 +23,7 @@ pub(super) fn create() -> Endpoint {
         .for_whom(Access::Tenant)
         .takes(message())
         .answers::<AnthropicMessage>()
-        .streams::<MessageEvent>()
+        .streams_events::<MessageEvent>()
         .fails_as::<AnthropicError>(FAILURES)
 }
 
@@ -62,8 +66,8 @@ struct MessageRequest {
     /// Strings that end the text and are not part of it.
     #[schema(max_items = 16)]
     stop_sequences: Option<Vec<String>>,
-    /// `user_id`: whom the client asks for. It changes nothing.
-    metadata: Option<BTreeMap<String, Option<String>>>,
+    /// It changes nothing.
+    metadata: Option<MessageMetadata>,
 }
 
 /// A conversation to be counted.
@@ -75,21 +79,18 @@ struct MessageTokensRequest {}
 struct MessagePrompt {
     /// The model's name.
     model: String,
-    /// Turns of `user` and `assistant`: a text, or blocks of it, of calls and of their results. If the assistant's is
-    /// the last, it is gone on with. `system` may speak between them.
-    #[schema(min_items = 1, value_type = Vec<Object>)]
-    messages: Vec<Map<String, Value>>,
-    /// The system prompt: a text, or text blocks.
-    system: Option<Value>,
+    /// The conversation so far, of at most 4096 messages.
+    #[schema(min_items = 1)]
+    messages: Vec<MessageTurn>,
+    /// The system prompt.
+    system: Option<SystemText>,
     /// Tools that the model may call.
-    #[schema(value_type = Option<Vec<Object>>)]
-    tools: Option<Vec<Map<String, Value>>>,
+    #[schema(max_items = 128)]
+    tools: Option<Vec<MessageTool>>,
     /// Whether it has to, and which.
-    #[schema(value_type = Option<Object>)]
-    tool_choice: Option<Map<String, Value>>,
-    /// `format`: a schema that the answer follows; `effort`.
-    #[schema(value_type = Option<Object>)]
-    output_config: Option<Map<String, Value>>,
+    tool_choice: Option<MessageToolChoice>,
+    /// The form of the answer, and what it is worth.
+    output_config: Option<OutputConfig>,
     /// 0 takes the most likely token always.
     #[schema(minimum = 0, maximum = 1)]
     temperature: Option<f32>,
@@ -97,25 +98,23 @@ struct MessagePrompt {
     #[schema(value_type = Option<Object>)]
     cache_control: Option<Map<String, Value>>,
     /// Whether the model thinks first, for how many tokens, and whether that is told.
-    #[schema(value_type = Option<Object>)]
-    thinking: Option<Map<String, Value>>,
+    thinking: Option<ThinkingOptions>,
 }
 
 /// The answer.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-struct AnthropicMessage {
+pub(super) struct AnthropicMessage {
     id: String,
     #[schema(schema_with = message_word)]
     r#type: String,
     #[schema(schema_with = assistant)]
     role: String,
     model: String,
-    /// Blocks of type `text`, `thinking` and `tool_use`.
-    #[schema(value_type = Vec<Object>)]
-    content: Vec<Map<String, Value>>,
-    #[schema(schema_with = stop_reason)]
-    stop_reason: String,
+    content: Vec<AnswerBlock>,
+    /// Null while it is streamed.
+    #[schema(required = true, schema_with = stop_reason_or_null)]
+    stop_reason: Option<String>,
     #[schema(required = true)]
     stop_sequence: Option<String>,
     usage: MessageUsage,
@@ -124,7 +123,7 @@ struct AnthropicMessage {
 /// What it took. Tokens that were read from the cache are not among the input tokens.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-struct MessageUsage {
+pub(super) struct MessageUsage {
     input_tokens: u32,
     cache_creation_input_tokens: u32,
     cache_read_input_tokens: u32,
@@ -141,13 +140,6 @@ struct MessageOutputDetails {
     thinking_tokens: u32,
 }
 
-/// One of message_start, content_block_start, content_block_delta, content_block_stop, message_delta, message_stop, ping
-/// and error, with what belongs to it.
-#[derive(ToSchema)]
-struct MessageEvent {
-    r#type: String,
-}
-
 /// The length of a prompt.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -158,7 +150,7 @@ struct MessageTokens {
 /// Why there is no answer.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-struct AnthropicError {
+pub(super) struct AnthropicError {
     #[schema(schema_with = error_word)]
     r#type: String,
     error: AnthropicErrorBody,
@@ -173,22 +165,33 @@ struct AnthropicErrorBody {
     r#type: String,
     message: String,
     /// There if `thread` was asked for: `error_code` is `thread_unsupported_request`.
-    #[schema(value_type = Option<Object>)]
-    details: Option<Map<String, Value>>,
+    details: Option<AnthropicErrorDetails>,
+}
+
+/// What a program can read of an error.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct AnthropicErrorDetails {
+    error_code: String,
+    /// The fields that are not implemented.
+    unsupported: Vec<String>,
 }
 
 fn message_word() -> Object {
     word(&["message"])
 }
 
-fn assistant() -> Object {
-    word(&["assistant"])
-}
-
 fn error_word() -> Object {
     word(&["error"])
 }
 
-fn stop_reason() -> Object {
-    word(&["end_turn", "max_tokens", "stop_sequence", "tool_use"])
+const STOP_REASONS: [&str; 4] = ["end_turn", "max_tokens", "stop_sequence", "tool_use"];
+
+/// Why a message ended.
+pub(super) fn stop_reason() -> Object {
+    word(&STOP_REASONS)
+}
+
+fn stop_reason_or_null() -> Object {
+    word_or_null(&STOP_REASONS)
 }

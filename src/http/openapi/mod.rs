@@ -11,11 +11,17 @@ mod endpoint;
 mod error;
 mod generation;
 mod health;
+mod message_blocks;
+mod message_events;
+mod message_options;
 mod messages;
 mod metrics;
 mod models;
 mod ready;
 mod request;
+mod response_events;
+mod response_items;
+mod response_options;
 mod responses;
 mod sampler;
 mod tokenize;
@@ -106,6 +112,21 @@ pub(super) async fn handle() -> Result<HttpResponse, ApiError> {
     let text = TEXT.get_or_init(|| document().to_json().map(Bytes::from).map_err(|error| error.to_string()));
     let body = text.clone().map_err(ApiError::internal)?;
     Ok(HttpResponse::Ok().content_type("application/json").body(body))
+}
+
+/// What is wrong with a value by a schema of the document.
+#[cfg(test)]
+pub(super) fn faults(schema: &str, value: &serde_json::Value) -> Vec<String> {
+    static COMPONENTS: OnceLock<serde_json::Value> = OnceLock::new();
+    let components =
+        COMPONENTS.get_or_init(|| serde_json::to_value(document()).unwrap_or_default()["components"].take());
+    assert!(components["schemas"][schema].is_object(), "there is no schema {schema}");
+    let whole =
+        serde_json::json!({"$ref": format!("#/components/schemas/{schema}"), "components": components});
+    match jsonschema::validator_for(&whole) {
+        Ok(validator) => validator.iter_errors(value).map(|error| error.to_string()).collect(),
+        Err(error) => vec![error.to_string()],
+    }
 }
 
 #[cfg(test)]

@@ -62,12 +62,7 @@ impl Request {
             if self.object.properties.contains_key(field.name) {
                 continue;
             }
-            let values = field.neutral.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
-            let mut schema = one_of(values.chain([Value::Null]));
-            schema.schema_type = SchemaType::AnyValue;
-            schema.description = Some("Not implemented: accepted where it asks for nothing.".to_owned());
-            schema.deprecated = Some(Deprecated::True);
-            self.object.properties.insert(field.name.to_owned(), schema.into());
+            self.object.properties.insert(field.name.to_owned(), neutral(field.neutral).into());
         }
         self
     }
@@ -119,4 +114,14 @@ impl Request {
     pub(super) fn names(&self) -> std::collections::BTreeSet<String> {
         self.object.properties.keys().cloned().collect()
     }
+}
+
+/// A field that is not implemented: the values, as JSON, that ask for nothing.
+pub(super) fn neutral(values: &[&str]) -> Object {
+    let values = values.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let mut schema = one_of(values.chain([Value::Null]));
+    schema.schema_type = SchemaType::AnyValue;
+    schema.description = Some("Not implemented: accepted where it asks for nothing.".to_owned());
+    schema.deprecated = Some(Deprecated::True);
+    schema
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
@@ -11,6 +11,11 @@ use super::chat;
 use super::endpoint::{Access, Endpoint, word};
 use super::generation::nullable;
 use super::request::Request;
+use super::response_events::ResponseEvent;
+use super::response_items::{InputItem, OutputItem};
+use super::response_options::{
+    ReasoningOptions, ResponseStreamOptions, ResponseTool, ResponseToolChoice, TextOptions,
+};
 use crate::http::responses::{RESERVED, UNIMPLEMENTED};
 
 const ID: &str = "The id of a response that is kept.";
@@ -23,7 +28,7 @@ pub(super) fn create() -> Endpoint {
                 .example("streamed", json!({"input": QUESTION, "max_output_tokens": 16, "stream": true})),
         )
         .answers::<Response>()
-        .streams::<ResponseEvent>()
+        .streams_events::<ResponseEvent>()
         .fails(&[400, 401, 404, 408, 413, 415, 429, 500, 503, 504])
 }
 
@@ -110,24 +115,22 @@ struct ResponseRequest {
     /// Keeps the most likely tokens that together have this probability.
     #[schema(minimum = 0, maximum = 1)]
     top_p: Option<f32>,
-    /// `format`: the form of the answer; `verbosity`.
-    #[schema(value_type = Option<Object>)]
-    text: Option<Map<String, Value>>,
-    /// `effort`.
-    #[schema(value_type = Option<Object>)]
-    reasoning: Option<Map<String, Value>>,
+    /// The form of the answer.
+    text: Option<TextOptions>,
+    /// How much the model thinks first.
+    reasoning: Option<ReasoningOptions>,
     /// Functions that the model may call.
-    #[schema(value_type = Option<Vec<Object>>)]
-    tools: Option<Vec<Map<String, Value>>>,
+    #[schema(max_items = 128)]
+    tools: Option<Vec<ResponseTool>>,
     /// Whether it has to, and which.
-    tool_choice: Option<Value>,
+    tool_choice: Option<ResponseToolChoice>,
     /// Whether it may call several at once.
     parallel_tool_calls: Option<bool>,
     /// So many alternatives to each token.
     #[schema(minimum = 0, maximum = 20)]
     top_logprobs: Option<i64>,
-    /// `message.output_text.logprobs`, `reasoning.encrypted_content`.
-    include: Option<Vec<String>>,
+    /// What the answer holds beside its text.
+    include: Option<Vec<Includable>>,
     /// Up to 16 pairs that the response repeats.
     metadata: Option<BTreeMap<String, String>>,
     /// Repeated in the response.
@@ -139,9 +142,17 @@ struct ResponseRequest {
     /// Repeated in the response.
     #[schema(max_length = 512)]
     prompt_cache_key: Option<String>,
-    /// `include_obfuscation` is accepted if false.
-    #[schema(value_type = Option<Object>)]
-    stream_options: Option<Map<String, Value>>,
+    /// What a stream holds beside its events.
+    stream_options: Option<ResponseStreamOptions>,
+}
+
+/// What an answer can hold beside its text. Reasoning is never encrypted here: its items hold its text.
+#[derive(ToSchema)]
+enum Includable {
+    #[serde(rename = "message.output_text.logprobs")]
+    Logprobs,
+    #[serde(rename = "reasoning.encrypted_content")]
+    EncryptedReasoning,
 }
 
 /// A text, or items.
@@ -149,13 +160,12 @@ struct ResponseRequest {
 #[serde(untagged)]
 enum Input {
     Text(String),
-    #[schema(value_type = Vec<Object>)]
-    Items(Vec<Value>),
+    Items(Vec<InputItem>),
 }
 
-/// A response as it is now. Beside these fields it repeats those of its request.
+/// A response as it is now. It repeats what its request said, or what held without a word.
 #[derive(ToSchema)]
-struct Response {
+pub(super) struct Response {
     id: String,
     #[schema(schema_with = response_word)]
     object: String,
@@ -164,9 +174,7 @@ struct Response {
     #[schema(schema_with = status)]
     status: String,
     model: String,
-    /// Items: messages, reasoning, calls of functions.
-    #[schema(value_type = Vec<Object>)]
-    output: Vec<Map<String, Value>>,
+    output: Vec<OutputItem>,
     #[schema(required = true)]
     error: Option<ResponseError>,
     #[schema(required = true)]
@@ -174,6 +182,29 @@ struct Response {
     /// Null until it has ended.
     #[schema(required = true)]
     usage: Option<ResponseUsage>,
+    background: bool,
+    service_tier: String,
+    #[schema(required = true)]
+    instructions: Option<String>,
+    #[schema(required = true)]
+    previous_response_id: Option<String>,
+    store: bool,
+    #[schema(required = true, schema_with = truncation)]
+    truncation: String,
+    #[schema(required = true)]
+    max_output_tokens: Option<i64>,
+    temperature: f32,
+    top_p: f32,
+    text: TextOptions,
+    reasoning: ReasoningOptions,
+    tools: Vec<ResponseTool>,
+    tool_choice: ResponseToolChoice,
+    parallel_tool_calls: bool,
+    top_logprobs: u32,
+    metadata: BTreeMap<String, String>,
+    user: Option<String>,
+    safety_identifier: Option<String>,
+    prompt_cache_key: Option<String>,
 }
 
 /// Why a response failed.
@@ -196,22 +227,28 @@ struct IncompleteDetails {
 #[serde(deny_unknown_fields)]
 struct ResponseUsage {
     input_tokens: u32,
-    /// `cached_tokens`.
-    #[schema(value_type = Object)]
-    input_tokens_details: Map<String, Value>,
+    input_tokens_details: InputTokensDetails,
     output_tokens: u32,
-    /// `reasoning_tokens`.
-    #[schema(value_type = Object)]
-    output_tokens_details: Map<String, Value>,
+    output_tokens_details: OutputTokensDetails,
     total_tokens: u32,
 }
 
-/// An event, with what belongs to it.
+/// Where the input's tokens came from.
 #[derive(ToSchema)]
-struct ResponseEvent {
-    r#type: String,
-    /// Counts up from 0 without a gap.
-    sequence_number: u64,
+#[serde(deny_unknown_fields)]
+struct InputTokensDetails {
+    /// Those that had been computed before.
+    cached_tokens: u32,
+    /// Always 0: every prefix is cached, and nobody pays for it.
+    cache_write_tokens: u32,
+}
+
+/// What the output's tokens are.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct OutputTokensDetails {
+    /// Those of reasoning.
+    reasoning_tokens: u32,
 }
 
 /// The length of a prompt.
@@ -244,8 +281,7 @@ struct ItemList {
     #[schema(required = true)]
     last_id: Option<String>,
     has_more: bool,
-    #[schema(value_type = Vec<Object>)]
-    data: Vec<Map<String, Value>>,
+    data: Vec<InputItem>,
 }
 
 fn truncation() -> Object {

@@ -59,7 +59,7 @@ pub(super) struct Sampler {
     /// The only tokens that may be chosen.
     #[schema(min_items = 1)]
     allowed_token_ids: Option<Vec<u32>>,
-    /// Tokens before which nothing ends the text.
+    /// Tokens before which nothing ends the text but a format that is complete.
     #[schema(minimum = 0, maximum = 4294967295u64)]
     min_tokens: Option<i64>,
 }

@@ -1,5 +1,7 @@
 //! The document, the readers, the routes and docs/api.md say the same.
 
+mod nested;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};

@@ -165,7 +165,8 @@ struct NamedSchema {
     strict: Option<bool>,
 }
 
-fn function() -> Object {
+/// The one type of tools.
+pub(super) fn function() -> Object {
     word(&["function"])
 }
 

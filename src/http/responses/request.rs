@@ -202,13 +202,13 @@ impl Reader {
             return Err(wrong_type("text.format", "an object", &format));
         };
         match format.get("type").and_then(Value::as_str) {
-            Some("text") => {}
+            Some("text") if format.len() == 1 => {}
             // Chat keeps the schema and its name one level deeper.
             Some("json_schema") => {
                 format.swap_remove("type");
                 self.ask("response_format", json!({"type": "json_schema", "json_schema": format}));
             }
-            Some("json_object") => self.ask("response_format", format),
+            Some("text" | "json_object") => self.ask("response_format", format),
             Some(other) => {
                 let reason = format!("{:?} is not one of text, json_object, json_schema", echo(other));
                 return Err(ApiError::invalid("text.format.type", reason));

@@ -7,6 +7,7 @@ use troupe_protocol::Usage;
 use super::super::answer::{MessageAnswer, Thinking};
 use crate::http::error::ApiError;
 use crate::http::narrate::{Delta, Ending, Event, Narrator};
+use crate::http::openapi::faults;
 
 fn text(text: &str) -> Delta {
     Delta::Text(Piece { text: text.to_owned(), tokens: Vec::new() })
@@ -29,8 +30,13 @@ async fn narrated(deltas: Vec<Delta>, ending: Ending) -> (Vec<Event>, Value) {
     events.extend(answer.close(ending).await);
     for event in &events {
         assert_eq!(event.data["type"], event.name);
+        assert_eq!(faults("MessageEvent", &event.data), [""; 0], "{}", event.data);
     }
-    (events, answer.document())
+    let document = answer.document();
+    if events.last().is_some_and(|event| event.name == "message_stop") {
+        assert_eq!(faults("AnthropicMessage", &document), [""; 0], "{document}");
+    }
+    (events, document)
 }
 
 #[actix::test]

@@ -10,6 +10,7 @@ use super::super::request::NAMES;
 use super::read;
 use crate::http::error::ApiError;
 use crate::http::narrate::{Delta, Ending, Event, Narrator};
+use crate::http::openapi::faults;
 use crate::http::tenants::Tenant;
 
 fn text(text: &str) -> Delta {
@@ -36,8 +37,10 @@ async fn narrated(deltas: Vec<Delta>, ending: Ending) -> (Vec<Event>, Value) {
             (&event.data["type"], &event.data["sequence_number"]),
             (&json!(event.name), &json!(number))
         );
+        assert_eq!(faults("ResponseEvent", &event.data), [""; 0], "{}", event.data);
     }
     let document = answer.document();
+    assert_eq!(faults("Response", &document), [""; 0], "{document}");
     assert_eq!(events.last().unwrap().data["response"], document);
     (events, document)
 }
