@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 pub use answer::{Answer, Call, Choice, Event, Events};
 pub use client::{Client, Response};
-pub use server::{Server, Status};
+pub use server::{Server, Status, address};
 pub use templates::{FORMATS, ToolServer};
 
 /// The longest that anything is waited for. A limit for a machine that is busy with other tests, not a measure.
