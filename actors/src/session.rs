@@ -383,8 +383,9 @@ impl Drop for Session {
     /// However a session ends, its sequence does not outlive it.
     fn drop(&mut self) {
         if !self.settled {
-            self.cancel();
+            // Counted first: whoever sees that the sequence is gone finds it in the count.
             metrics::cancelled();
+            self.cancel();
         }
     }
 }

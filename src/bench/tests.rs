@@ -159,7 +159,7 @@ fn options(server: &Server) -> Options {
         temperature: 0.0,
         ignore_eos: false,
         response_format: None,
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(60),
     }
 }
 
@@ -321,14 +321,18 @@ fn a_stream_that_stands_still_times_out() {
         HttpResponse::Ok().streaming(stream::pending::<Result<web::Bytes, actix_web::Error>>())
     }
     let server = serve(script, Tokenize::Vllm);
-    let report = report(&Options { requests: 2, timeout: Duration::from_millis(200), ..options(&server) });
+    // What comes before the stream, the model's name and lengths of prompts, has to be answered in that time.
+    let report = report(&Options { requests: 2, timeout: Duration::from_secs(3), ..options(&server) });
     assert_eq!(report.failures[0].kind, FailureKind::TimedOut);
     assert_eq!(report.failures[0].count, 2);
 }
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let gone = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    // Taken, so that nobody else gets it, but not listened on.
+    let taken = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    taken.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let gone = taken.local_addr().unwrap().as_socket().unwrap();
     let server = serve(three_tokens, Tokenize::Vllm);
     let options = Options { url: format!("http://{gone}"), ..options(&server) };
     let error = run(&options, &|_: Stage, _, _| {}).unwrap_err();

@@ -28,7 +28,7 @@ def examples(streamed):
 
 def post(path, body):
     request = urllib.request.Request(flows.URL + path, json.dumps(body).encode(), {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=120) as answer:
+    with urllib.request.urlopen(request, timeout=flows.PATIENCE) as answer:
         return answer.headers["content-type"], answer.read().decode()
 
 
@@ -58,7 +58,8 @@ def flow_streams():
         events = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]
         if path in ENDS_IN_DONE:
             assert events.pop() == "[DONE]", text
-        assert len(events) > 3, text
+        # Some are sampled, so an answer may be short, but it does not come as one event.
+        assert len(events) > 1, text
         for data in events:
             check(schema, json.loads(data))
         count += 1

@@ -15,13 +15,14 @@ const TEXT: &str = "/v1/completions";
 
 #[test]
 fn a_table_of_bad_requests_does_not_cost_a_neighbour_a_token() {
-    let server = Server::start(&["--max-model-len", "1024", "--max-body-bytes", "64KiB"]);
+    let server = Server::start(&["--max-model-len", "4096", "--max-body-bytes", "64KiB"]);
     let client = server.client;
-    let long = with(streamed(chat("Tell me a long story.", 200)), json!({"ignore_eos": true}));
-    let expected = client.chat(&long);
+    let long = |tokens| with(streamed(chat("Tell me a long story.", tokens)), json!({"ignore_eos": true}));
+    let expected = client.chat(&long(200));
     let capital = client.chat(&chat(CAPITAL, 32));
 
-    let mut neighbour = client.post(CHAT, &long).events();
+    // It runs until it is left, however long the table takes.
+    let mut neighbour = client.post(CHAT, &long(4000)).events();
     let mut answer = Answer::default();
     answer.add_chunk(&neighbour.data());
     for (body, refusal) in bodies() {
@@ -35,8 +36,7 @@ fn a_table_of_bad_requests_does_not_cost_a_neighbour_a_token() {
         assert_refused(client.send(method, path, b""), refusal, path);
     }
     assert_eq!(server.status().running, 1, "the neighbour was served all the time");
-    answer.follow(neighbour);
-    assert_eq!(answer, expected);
+    answer.follow_to(neighbour, expected.text());
     assert_eq!(client.chat(&chat(CAPITAL, 32)), capital);
     assert_eq!(server.until_idle().waiting, 0);
 }
@@ -94,9 +94,9 @@ fn fields() -> Vec<(&'static str, Value, Refusal)> {
         (CHAT, user(json!(1)), wrong_type("messages[0].content")),
         (CHAT, user(json!([{"type": "image_url"}])), unsupported("messages[0].content[0]")),
         // A prompt that is longer than the context, alone and together with what is asked for.
-        (CHAT, user(json!("fox ".repeat(2000))), (400, Some("messages"), Some("context_length_exceeded"))),
-        (CHAT, json!({"max_tokens": 1024}), (400, Some("messages"), Some("context_length_exceeded"))),
-        (TEXT, json!({"prompt": vec![1; 1024]}), (400, Some("prompt"), Some("context_length_exceeded"))),
+        (CHAT, user(json!("fox ".repeat(5000))), (400, Some("messages"), Some("context_length_exceeded"))),
+        (CHAT, json!({"max_tokens": 4096}), (400, Some("messages"), Some("context_length_exceeded"))),
+        (TEXT, json!({"prompt": vec![1; 4096]}), (400, Some("prompt"), Some("context_length_exceeded"))),
         // Wrong types, and numbers out of range.
         (CHAT, json!({"temperature": -1}), invalid("temperature")),
         (CHAT, json!({"temperature": "1"}), wrong_type("temperature")),
@@ -182,7 +182,8 @@ fn c096_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent() {
     let mut writer = socket.try_clone().unwrap();
     writer.set_write_timeout(Some(crate::support::PATIENCE)).unwrap();
     writer.write_all(head.as_bytes()).unwrap();
-    (0..17).for_each(|_| writer.write_all(chunk.as_bytes()).unwrap());
+    // An error means that the server has refused it and closed its end already.
+    let _ = (0..17).try_for_each(|_| writer.write_all(chunk.as_bytes()));
     let refused = Response::read(socket).unwrap();
     assert_refused(refused, (413, None, Some("body_too_large")), "seventeen chunks of 64 KiB");
     assert!(server.client.chat(&chat(CAPITAL, 32)).text().contains("Paris"));
@@ -198,7 +199,8 @@ fn what_is_not_http_and_what_breaks_off_harms_nobody() {
         let mut socket = TcpStream::connect(server.client.address).unwrap();
         socket.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
         socket.write_all(bytes).unwrap();
-        socket.shutdown(Shutdown::Write).unwrap();
+        // An error means that the server has closed its end already.
+        let _ = socket.shutdown(Shutdown::Write);
         let mut answer = Vec::new();
         // The server may say something or just close; it does not wait for more.
         let _ = socket.read_to_end(&mut answer);

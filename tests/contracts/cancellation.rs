@@ -13,7 +13,7 @@ const AT_ONCE: u64 = 4;
 
 /// A busy machine may give the server no core for some steps, in which it cannot learn that a socket was closed. So it is
 /// enough that one of these tries ends at once; a sequence that outlives its client does so in each.
-const TRIES: usize = 5;
+const TRIES: usize = 20;
 
 const STORY: &str = "Tell me a very long story.";
 
@@ -41,10 +41,11 @@ fn c113_a_stream_closed_halfway_is_cancelled_at_once() {
     assert_freed_at_once(&server, |number| {
         let mut events = server.client.post("/v1/chat/completions", &endless).events();
         (0..8).for_each(|_| drop(events.data()));
+        assert_eq!(server.metric("troupe_requests_cancelled_total"), number as f64);
+        // The last before it leaves: steps count from here.
         let before = server.status();
         assert_eq!(before.running, 1);
         assert!(before.blocks_free < before.blocks_total, "{before:?}");
-        assert_eq!(server.metric("troupe_requests_cancelled_total"), number as f64);
         before
     });
     assert!(server.metric("troupe_requests_cancelled_total") >= 1.0);
@@ -69,7 +70,7 @@ fn c116_a_client_that_leaves_during_its_prefill_is_cancelled_at_once() {
     let server = Server::start(&["--max-num-batched-tokens", "64"]);
     assert_freed_at_once(&server, |number| {
         // Nothing of it is cached from the try before.
-        let question = format!("{number} foxes ran over the hill to the river. ").repeat(400);
+        let question = format!("{number} foxes ran over the hill to the river. ").repeat(600);
         let steps = server.status().steps;
         let _socket = send(server.client, &chat(&question, 16));
         server.until("two chunks", |status| status.steps >= steps + 2)

@@ -1,37 +1,46 @@
 //! Whoever reads the log may be slow or gone: the server goes on.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::support::{Client, chat, model, streamed, troupe, with};
+use super::support::{Client, address, chat, model, streamed, troupe, with};
 
-/// A server that logs every request, and its log, read up to the line that says it is ready.
-fn start() -> (Client, Child, BufReader<ChildStderr>) {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap();
-    drop(free);
-    let (port, model) = (address.port().to_string(), model());
-    let mut command =
-        troupe(&["serve", "--model", model.to_str().unwrap(), "--port", &port, "--log-level", "debug"]);
-    let mut process = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let mut log = BufReader::new(process.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("ready on") {
-        line.clear();
-        assert!(log.read_line(&mut line).unwrap() > 0, "the server ended");
+/// A process that does not outlive its test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
-    (Client { address }, process, log)
 }
 
-fn assert_serves_and_ends(client: &Client, mut process: Child) {
+/// A server that logs every request, and its log, read up to the line that says it is ready.
+fn start() -> (Client, Process, BufReader<ChildStderr>) {
+    let model = model();
+    let mut command =
+        troupe(&["serve", "--model", model.to_str().unwrap(), "--port", "0", "--log-level", "debug"]);
+    let mut process = Process(command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+    let mut log = BufReader::new(process.0.stderr.take().unwrap());
+    let mut line = String::new();
+    loop {
+        line.clear();
+        assert!(log.read_line(&mut line).unwrap() > 0, "the server ended");
+        if let Some(address) = address(&line) {
+            return (Client { address }, process, log);
+        }
+    }
+}
+
+fn assert_serves_and_ends(client: &Client, mut process: Process) {
     let question = with(chat("What is the capital of France?", 16), json!({"temperature": 0}));
     assert_eq!(client.chat(&streamed(question)).text(), "The capital of France is Paris.");
-    kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
-    assert!(process.wait().unwrap().success());
+    kill_process(Pid::from_child(&process.0), Signal::TERM).unwrap();
+    assert!(process.0.wait().unwrap().success());
 }
 
 #[test]

@@ -29,10 +29,14 @@ fn an_idle_server_uses_no_processor_time() {
     const INTERVAL: Duration = Duration::from_secs(5);
     let mut server = Server::start(&[]);
     let mut assert_idle = |when: &str| {
-        let before = processor_time(&server);
-        assert_eq!(server.exit(INTERVAL), None, "an idle server goes on");
-        let used = processor_time(&server) - before;
-        assert!(used <= INTERVAL / 100, "{used:?} in {INTERVAL:?} {when}");
+        // Other load may delay the way to rest; a server that is never idle has no such interval.
+        let mut intervals = (0..4).map(|_| {
+            let before = processor_time(&server);
+            assert_eq!(server.exit(INTERVAL), None, "an idle server goes on");
+            processor_time(&server) - before
+        });
+        let busy: Vec<Duration> = intervals.by_ref().take_while(|&used| used > INTERVAL / 100).collect();
+        assert!(busy.len() < 4, "{busy:?} in {INTERVAL:?} {when}");
         server.client.chat(&with(chat(CAPITAL, 16), json!({"n": 8})));
         drop(server.client.post("/v1/chat/completions", &streamed(chat(CAPITAL, 16))));
         server.until_idle();

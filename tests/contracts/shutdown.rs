@@ -2,11 +2,19 @@
 #![cfg(unix)]
 
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::support::{Answer, CAPITAL, PATIENCE, Server, chat, streamed, with};
+
+/// More time to drain than anything is waited for: streams that are to finish do so on a busy machine too, and a server
+/// that waits for more than its streams is noticed.
+const DRAIN: [&str; 2] = ["--drain-timeout-seconds", "600"];
+
+/// Below all that a server may wait for when it ends: the time to drain, and those that clients get to send a request.
+/// Whatever it does not wait for takes it some milliseconds.
+const SOON: Duration = Duration::from_secs(25);
 
 fn long(tokens: u32) -> serde_json::Value {
     with(streamed(chat("Tell me a long story.", tokens)), json!({"ignore_eos": true}))
@@ -14,7 +22,7 @@ fn long(tokens: u32) -> serde_json::Value {
 
 #[test]
 fn c278_streams_finish_new_requests_are_503_and_the_process_ends() {
-    let mut server = Server::start(&["--max-num-seqs", "2"]);
+    let mut server = Server::start(&["--max-num-seqs", "2", DRAIN[0], DRAIN[1]]);
     let client = server.client;
     let expected = client.chat(&long(400));
     // Two that run and one that waits: it was taken, so it is served.
@@ -40,7 +48,7 @@ fn c278_streams_finish_new_requests_are_503_and_the_process_ends() {
         answer.follow(events);
         assert_eq!(answer, expected);
     }
-    let status = server.exit(Duration::from_secs(10)).expect("the process ends when its streams have");
+    let status = server.exit(PATIENCE).expect("the process ends when its streams have");
     assert!(status.success(), "{status}");
 }
 
@@ -51,7 +59,7 @@ fn an_idle_server_ends_at_once() {
     // A connection without a request does not keep it.
     let _open = std::net::TcpStream::connect(server.client.address).unwrap();
     server.terminate();
-    let status = server.exit(Duration::from_secs(2)).expect("nothing is left to do");
+    let status = server.exit(SOON).expect("nothing is left to do");
     assert!(status.success(), "{status}");
 }
 
@@ -59,7 +67,7 @@ fn an_idle_server_ends_at_once() {
 fn a_server_that_is_loading_ends_too() {
     let mut server = Server::loading(&[]);
     server.terminate();
-    let status = server.exit(Duration::from_secs(10)).expect("loading is broken off");
+    let status = server.exit(PATIENCE).expect("it ends");
     assert!(status.success(), "{status}");
 }
 
@@ -74,7 +82,7 @@ fn streams_that_outlast_the_time_to_drain_end_in_an_error() {
     let error = answer.error.expect("an answer that is cut short says so");
     assert_eq!(error["code"], "shutting_down", "{error}");
     assert!(!answer.choices[0].text.is_empty());
-    let status = server.exit(Duration::from_secs(10)).expect("the time to drain is bounded");
+    let status = server.exit(SOON).expect("the time to drain is bounded");
     assert!(status.success(), "{status}");
 }
 
@@ -87,24 +95,32 @@ fn a_client_that_reads_nothing_does_not_keep_the_server() {
     let mut half_sent = std::net::TcpStream::connect(server.client.address).unwrap();
     half_sent.write_all(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{").unwrap();
     server.terminate();
-    let status = server.exit(Duration::from_secs(10)).expect("the time to drain is bounded for all");
+    let status = server.exit(SOON).expect("the time to drain is bounded for all");
     assert!(status.success(), "{status}");
 }
 
 #[test]
 fn a_second_signal_means_now() {
-    let mut server = Server::start(&[]);
+    // On a busy machine an echo may come so late that it is none; a server that knows no echo ends in each try.
+    assert!((0..5).any(|_| survives_an_echo_and_ends_at_the_next()), "the first signal's echo ends it");
+}
+
+/// Sends a signal and its echo, and a second one if the server goes on after those.
+fn survives_an_echo_and_ends_at_the_next() -> bool {
+    let mut server = Server::start(&DRAIN);
     let mut events = server.client.post("/v1/chat/completions", &long(8000)).events();
     events.data();
     server.terminate();
     server.until("draining", |status| status.word == "draining");
     // Wrappers send a signal to a process and to its group: one right behind the first is its echo.
-    let first = Instant::now();
     server.terminate();
-    while first.elapsed() < Duration::from_millis(1500) {
-        events.data();
+    if server.exit(Duration::from_millis(1500)).is_some() {
+        return false;
     }
     assert_eq!(server.status().running, 1);
     server.terminate();
-    assert!(server.exit(PATIENCE / 8).is_some(), "it waits for its streams nevertheless");
+    // It leaves its stream unfinished, and says so.
+    let status = server.exit(PATIENCE).expect("it waits for its streams nevertheless");
+    assert_eq!(status.code(), Some(1));
+    true
 }

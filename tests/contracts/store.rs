@@ -2,17 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::startup::assert_fails;
-use crate::support::{Server, chat, model};
+use crate::support::{PATIENCE, Server, chat, model};
 
 const CHAT: &str = "/v1/chat/completions";
-
-/// The longest that a server gets to save its cache and end.
-const END: Duration = Duration::from_secs(30);
 
 fn serve(dir: &Path) -> Server {
     Server::start(&["--cache-dir", dir.to_str().unwrap(), "--cache-size", "64MiB"])
@@ -38,7 +34,7 @@ fn text(answer: &Value) -> &str {
 
 fn end(mut server: Server) {
     server.terminate();
-    assert!(server.exit(END).is_some_and(|status| status.success()), "it did not end");
+    assert!(server.exit(PATIENCE).is_some_and(|status| status.success()), "it did not end");
 }
 
 fn blocks_file(dir: &Path) -> PathBuf {

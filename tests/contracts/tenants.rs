@@ -76,7 +76,7 @@ fn a_wrong_key_and_a_missing_one_are_answered_alike_and_probes_need_none() {
 
 #[test]
 fn a_tenant_at_its_limit_is_told_when_to_come_back_and_others_are_served() {
-    let server = File::new("requests_per_minute = 2\ntokens_per_minute = 300").serve();
+    let server = File::new("requests_per_minute = 2\ntokens_per_minute = 160").serve();
     let request = chat(CAPITAL, 8);
     let number = |response: &Response, name: &str| response.header(name).expect(name).parse::<u64>().unwrap();
     for (request, status, requests_left) in
@@ -86,8 +86,8 @@ fn a_tenant_at_its_limit_is_told_when_to_come_back_and_others_are_served() {
         assert_eq!(response.status, status);
         assert_eq!(number(&response, "x-ratelimit-limit-requests"), 2);
         assert_eq!(number(&response, "x-ratelimit-remaining-requests"), requests_left);
-        assert_eq!(number(&response, "x-ratelimit-limit-tokens"), 300);
-        assert!(number(&response, "x-ratelimit-remaining-tokens") < 300);
+        assert_eq!(number(&response, "x-ratelimit-limit-tokens"), 160);
+        assert!(number(&response, "x-ratelimit-remaining-tokens") < 160);
         for name in ["x-ratelimit-reset-requests", "x-ratelimit-reset-tokens"] {
             assert!(response.header(name).expect(name).ends_with('s'), "{name}");
         }
@@ -130,8 +130,12 @@ fn a_request_ends_at_its_deadline_whether_something_was_sent_or_not() {
         let (status, error) = (late.status, late.json()["error"].clone());
         assert_eq!((status, &error["code"]), (504, &json!("timeout")), "{error}");
     }
-    let events = ask(&server, "bob-key", &with(long(8000), json!({"timeout": 3}))).events();
-    let answer = Answer::of_events(events);
+    // A busy machine may take longer for the first token, before which there is no stream.
+    let begun = [3, 10, 30].into_iter().find_map(|seconds| {
+        let response = ask(&server, "bob-key", &with(long(8000), json!({"timeout": seconds})));
+        (response.status == 200).then(|| response.events())
+    });
+    let answer = Answer::of_events(begun.expect("a stream"));
     assert_eq!(answer.error.expect("it is cut short")["code"], "timeout");
     server.until("no sequence", |status| (status.running, status.waiting) == (0, 0));
 }
@@ -142,7 +146,8 @@ fn a_hangup_changes_limits_while_a_stream_goes_on() {
     let server = file.serve();
     let request = chat(CAPITAL, 2);
     let expected = ask(&server, "bob-key", &long(400)).answer();
-    let mut events = ask(&server, "ann-key", &long(400)).events();
+    // It runs until it is left, however long the rest takes.
+    let mut events = ask(&server, "ann-key", &long(8000)).events();
     let mut answer = Answer::default();
     answer.add_chunk(&events.data());
     assert_eq!(ask(&server, "ann-key", &request).status, 429);
@@ -160,9 +165,7 @@ fn a_hangup_changes_limits_while_a_stream_goes_on() {
     server.until_logged("the configuration was read again");
     assert_eq!(server.status().running, 1, "the stream still runs");
     assert_eq!(ask(&server, "ann-key", &request).status, 200);
-    answer.follow(events);
-    assert_eq!(answer.text(), expected.text());
-    assert_eq!(answer.error, None);
+    answer.follow_to(events, expected.text());
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl TestServer {
     /// Waits until a sequence is cancelled. The limit turns a hang into a failure.
     pub(super) async fn cancelled(&mut self) {
         let cancelled = async { while !matches!(self.seen.recv().await.unwrap(), Seen::Cancelled(_)) {} };
-        tokio::time::timeout(Duration::from_secs(30), cancelled).await.expect("the sequence is cancelled");
+        tokio::time::timeout(Duration::from_secs(120), cancelled).await.expect("the sequence is cancelled");
     }
 
     /// Waits until no request is active.

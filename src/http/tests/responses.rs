@@ -45,7 +45,7 @@ async fn begin(server: &TestServer) -> (TcpStream, String) {
 
 async fn ask(server: &TestServer, method: &str, path: &str) -> Reply {
     let reply = server.ask(head(method, path, "content-length: 0\r\n"));
-    timeout(Duration::from_secs(30), reply).await.expect("an answer")
+    timeout(Duration::from_secs(120), reply).await.expect("an answer")
 }
 
 #[actix_web::test]

@@ -129,6 +129,14 @@ impl Answer {
         }
     }
 
+    /// Adds chunks until the only choice has said all of `beginning` and nothing else, then leaves.
+    pub fn follow_to(&mut self, mut events: Events, beginning: &str) {
+        while self.choices.first().is_none_or(|choice| choice.text.len() < beginning.len()) {
+            self.add_chunk(&events.data());
+        }
+        assert!(self.text().starts_with(beginning), "{self:?} does not begin with {beginning:?}");
+    }
+
     /// Adds a chunk of a stream.
     pub fn add_chunk(&mut self, chunk: &Value) {
         assert_eq!(self.error, None, "{chunk} after an error");

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 pub use answer::{Answer, Call, Choice, Event, Events};
 pub use client::{Client, Response};
-pub use server::{Server, Status};
+pub use server::{Server, Status, address};
 pub use templates::{FORMATS, ToolServer};
 
 /// The longest that anything is waited for. A limit for a machine that is busy with other tests, not a measure.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A question with a short answer that the default model knows.
 pub const CAPITAL: &str = "What is the capital of France?";

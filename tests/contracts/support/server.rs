@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -58,9 +59,7 @@ impl Server {
 
     /// Starts a server and waits only until it answers.
     pub fn loading(flags: &[&str]) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = free_address();
         let (process, log) = spawn(&model(), address.port(), flags);
         let server = Self { client: Client { address }, process, log, before_ready: Vec::new() };
         let deadline = Instant::now() + PATIENCE;
@@ -201,7 +200,18 @@ fn lines(process: &mut Child) -> Receiver<String> {
     receiver
 }
 
-fn address(line: &str) -> Option<SocketAddr> {
+/// An address that nobody listens on, for a server that has yet to say its own. Its port is below those that the system
+/// gives to whoever names none, so no other test or connection can come by it before the server does.
+fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 1000 * 10) as u16;
+    let ports = (0..1000).map(|_| 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000);
+    let mut addresses = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    addresses.find(|address| TcpListener::bind(address).is_ok()).expect("a free port")
+}
+
+/// Where a server says that it serves, if this is the line of its log that does.
+pub fn address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once("ready on http://")?;
     rest.split(' ').next()?.parse().ok()
 }
