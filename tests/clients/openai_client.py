@@ -11,6 +11,8 @@ import flows
 
 QUESTION = [{"role": "user", "content": flows.QUESTION}]
 STORY = [{"role": "user", "content": "Tell me a very long story."}]
+# Ends when it has as many tokens as it may, whatever is drawn.
+FULL = {"ignore_eos": True}
 
 client = openai.OpenAI(base_url=flows.URL + "/v1", api_key="none", max_retries=0, timeout=120)
 model = client.models.list().data[0].id
@@ -62,9 +64,10 @@ def flow_stream_helper():
 
 
 def flow_choices():
-    answer = client.chat.completions.create(model=model, messages=STORY, n=3, seed=7, max_tokens=8, temperature=1)
+    ask = dict(model=model, messages=STORY, n=3, seed=7, max_tokens=8, temperature=1, extra_body=FULL)
+    answer = client.chat.completions.create(**ask)
     assert [choice.index for choice in answer.choices] == [0, 1, 2]
-    again = client.chat.completions.create(model=model, messages=STORY, n=3, seed=7, max_tokens=8, temperature=1)
+    again = client.chat.completions.create(**ask)
     texts = [choice.message.content for choice in answer.choices]
     assert texts == [choice.message.content for choice in again.choices], (answer, again)
     assert len(set(texts)) > 1, texts
@@ -73,7 +76,7 @@ def flow_choices():
 
 def flow_cancel():
     # A sampled story could end before it is cancelled.
-    ask = dict(messages=STORY, max_tokens=4000, extra_body={"ignore_eos": True})
+    ask = dict(messages=STORY, max_tokens=4000, extra_body=FULL)
     with client.chat.completions.create(model=model, stream=True, **ask) as stream:
         for _ in range(10):
             next(stream)
@@ -93,6 +96,11 @@ def flow_completion():
     choice = answer.choices[0]
     assert "".join(choice.logprobs.tokens) == choice.text, choice
     assert all(len(top) == 3 for top in choice.logprobs.top_logprobs), choice
+
+    prompt = "1, 2, 3, 4, 5"
+    scored = client.completions.create(model=model, prompt=prompt, max_tokens=0, echo=True, logprobs=1).choices[0]
+    assert "".join(scored.logprobs.tokens) == scored.text == prompt, scored
+    assert scored.logprobs.token_logprobs[0] is None and max(scored.logprobs.token_logprobs[1:]) <= 0, scored
 
 
 def flow_chat_logprobs():

@@ -38,6 +38,40 @@ fn a_prompt_may_be_tokens_and_the_tokens_are_those_of_its_text() {
 }
 
 #[test]
+fn an_echo_tells_how_likely_the_prompt_is() {
+    let server = Server::start(&[]);
+    let ask = |prompt: &str, more: Value| {
+        let body = with(request(&json!(prompt)), json!({"echo": true, "logprobs": 1}));
+        server.client.post("/v1/completions", &with(body, more)).json()
+    };
+    let list =
+        |answer: &Value, name: &str| answer["choices"][0]["logprobs"][name].as_array().unwrap().clone();
+    let likelihood = |text: &str| {
+        let answer = ask(text, json!({"max_tokens": 0}));
+        assert_eq!(
+            (&answer["choices"][0]["text"], &answer["usage"]["completion_tokens"]),
+            (&json!(text), &json!(0))
+        );
+        let logprobs = list(&answer, "token_logprobs");
+        assert!(logprobs[0].is_null() && logprobs[1..].iter().all(Value::is_f64), "{answer}");
+        logprobs[1..].iter().filter_map(Value::as_f64).sum::<f64>()
+    };
+    let [paris, oslo] =
+        ["Paris", "Oslo"].map(|city| likelihood(&format!("The capital of France is {city}.")));
+    assert!(paris > oslo, "{paris} {oslo}");
+
+    // What a model says is as likely as it was when it said it: the prompt's tokens come from the cache or not.
+    let said = ask(PROMPT, json!({}));
+    let text = said["choices"][0]["text"].as_str().unwrap();
+    let again = ask(text, json!({"max_tokens": 0}));
+    for name in ["tokens", "token_logprobs", "top_logprobs", "text_offset"] {
+        assert_eq!(list(&said, name), list(&again, name), "{name}");
+    }
+    assert_eq!(list(&said, "tokens").iter().filter_map(Value::as_str).collect::<String>(), text);
+    assert_eq!(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+}
+
+#[test]
 fn c071_log_probabilities_line_up_with_the_text() {
     let server = Server::start(&[]);
     let asked = with(request(&json!(PROMPT)), json!({"logprobs": 2}));

@@ -113,6 +113,10 @@ pub(super) fn words(error: &impl ToString) -> String {
     if text.contains("coerce_one_of") {
         return "oneOf is supported only where its alternatives exclude each other".to_owned();
     }
+    if text.contains("too many expressions") {
+        return "a text can be read in too many ways, as where counts stand within counts: `(a{1,9}){1,9}`"
+            .to_owned();
+    }
     if text.contains("NoExtensionBias") {
         return "no text can satisfy it".to_owned();
     }

@@ -120,6 +120,17 @@ impl Grammar {
         matches!(self.0, Kind::Lark(_))
     }
 
+    /// Whether something that is repeated a varying number of times stands in a group that is repeated too. By the look of its
+    /// text, whatever the language: some that have none are taken for it.
+    pub(super) fn nests_counts(&self) -> bool {
+        match &self.0 {
+            Kind::Json(schema) => nests_counts(&schema.to_string()),
+            Kind::Regex(text) | Kind::Lark(text) | Kind::MadeLark(text) | Kind::MadeLarkOfWholes(text) => {
+                nests_counts(text)
+            }
+        }
+    }
+
     pub(super) fn to_library(&self) -> TopLevelGrammar {
         match &self.0 {
             Kind::Json(schema) => TopLevelGrammar::from_json_schema(schema::compact(schema)),
@@ -129,6 +140,35 @@ impl Grammar {
             }
         }
     }
+}
+
+fn nests_counts(text: &str) -> bool {
+    // Of each group that is open, and of what stands in none: whether such a count is in it.
+    let mut groups = vec![false];
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match byte {
+            b'\\' => rest = after.get(1..).unwrap_or_default(),
+            b'(' => groups.push(false),
+            b')' => {
+                let has_count = groups.len() > 1 && groups.pop() == Some(true);
+                if has_count && matches!(after, [b'{' | b'*' | b'+', ..]) {
+                    return true;
+                }
+                groups.last_mut().into_iter().for_each(|outer| *outer |= has_count);
+            }
+            b'{' if is_varying_count(after) => groups.last_mut().into_iter().for_each(|group| *group = true),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether a number and a comma come next, as in `{1,3}` behind the brace.
+fn is_varying_count(text: &[u8]) -> bool {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    text.get(digits) == Some(&b',') && (digits > 0 || text.get(1).is_some_and(u8::is_ascii_digit))
 }
 
 fn check_lark(grammar: &str) -> Result<(), GrammarError> {

@@ -10,6 +10,9 @@ use super::vocabulary::Vocabulary;
 
 /// Tokens that a guide says by way of trial. Each takes a few milliseconds at most.
 const REHEARSED_TOKENS: usize = 3;
+/// The same of a grammar with counts within counts, each of which may be anywhere when a token comes: what that takes adds
+/// up over the text.
+const REHEARSED_TOKENS_OF_NESTED_COUNTS: usize = 512;
 
 /// What the tokens of one sequence may be.
 ///
@@ -37,6 +40,13 @@ enum Phase {
     Over,
 }
 
+/// Which of the tokens that may come does. The first is often a quotation mark, with which a string ends; the last is none.
+#[derive(Clone, Copy, Debug)]
+enum Taken {
+    First,
+    Last,
+}
+
 /// Where a text stands after a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -58,29 +68,52 @@ impl Guide {
         grammar: &Grammar,
         ends: &[TokenId],
     ) -> Result<Self, GrammarError> {
+        let mut guide = Self::compile(vocabulary, grammar, ends)?;
+        let refused = |GuideError { message }| GrammarError::Compile { message };
+        let first = guide.work_out().map_err(refused)?;
+        guide.next = Some(first);
+        if grammar.nests_counts() {
+            for taken in [Taken::First, Taken::Last] {
+                // Clones share what was worked out, up to its bound, and the text is another one.
+                let trial = Self::compile(vocabulary, grammar, ends)?;
+                trial.rehearse(REHEARSED_TOKENS_OF_NESTED_COUNTS, taken).map_err(refused)?;
+            }
+        } else {
+            guide.clone().rehearse(REHEARSED_TOKENS, Taken::First).map_err(refused)?;
+        }
+        Ok(guide)
+    }
+
+    fn compile(
+        vocabulary: &Arc<Vocabulary>,
+        grammar: &Grammar,
+        ends: &[TokenId],
+    ) -> Result<Self, GrammarError> {
         let compiled = vocabulary.factory()?.create_parser(grammar.to_library());
         let parser = compiled
             .map_err(|error| GrammarError::Compile { message: words_of_compiler(&error, grammar) })?;
-        let mut guide = Self {
+        Ok(Self {
             vocabulary: Arc::clone(vocabulary),
             matcher: Matcher::new(Ok(parser)),
             ends: ends.into(),
             phase: Phase::Guiding,
             is_whole_or_nothing: grammar.is_whole_or_nothing(),
             next: None,
-        };
-        let first = guide.work_out().map_err(|GuideError { message }| GrammarError::Compile { message })?;
-        guide.next = Some(first);
-        guide.clone().rehearse().map_err(|GuideError { message }| GrammarError::Compile { message })?;
-        Ok(guide)
+        })
     }
 
     /// Says the first tokens of a text: where a grammar takes too much work, it mostly does so there, and its client is
     /// told before anything is generated.
-    fn rehearse(mut self) -> Result<(), GuideError> {
-        for _ in 0..REHEARSED_TOKENS {
+    fn rehearse(mut self, tokens: usize, taken: Taken) -> Result<(), GuideError> {
+        for _ in 0..tokens {
             let mask = self.mask()?;
-            let Some(token) = (0..self.vocabulary.size()).find(|&token| mask.allows(token)) else { break };
+            let mut allowed = (0..self.vocabulary.size()).filter(|&token| mask.allows(token));
+            let goes_on = |token: &TokenId| !self.ends.contains(token);
+            let token = match taken {
+                Taken::First => allowed.find(goes_on),
+                Taken::Last => allowed.rfind(goes_on),
+            };
+            let Some(token) = token else { break };
             if self.advance(token)? != Progress::Open {
                 break;
             }

@@ -1,7 +1,7 @@
 //! Completions that tell how likely their prompts are.
 
 use serde_json::{Value, json};
-use troupe_protocol::{NewSequence, SequenceEvent, TokenLogprobs};
+use troupe_protocol::{NewSequence, SampledToken, SequenceEvent, TokenLogprobs};
 
 use super::client::TestServer;
 use super::streams::{streamed_text, with};
@@ -12,6 +12,11 @@ const TEXT: &str = "/v1/completions";
 /// Tells of the prompt that each token is less likely than the one before, in two parts, then says "ok".
 fn tells_of_its_prompt(sequence: &NewSequence) -> Vec<SequenceEvent> {
     let mut events = says(sequence, "ok");
+    for event in &mut events {
+        if let SequenceEvent::Token(SampledToken { logprobs, .. }) = event {
+            *logprobs = sequence.sampling.logprobs.map(|_| TokenLogprobs { chosen: -0.5, top: vec![] });
+        }
+    }
     let Some(count) = sequence.sampling.prompt_logprobs else { return events };
     let logprobs = |(at, &id): (usize, &u32)| TokenLogprobs {
         chosen: -(at as f32),
@@ -86,15 +91,15 @@ async fn without_a_token_to_generate_the_answer_is_the_prompt() {
 #[actix_web::test]
 async fn prompts_are_scored_for_nobody_else() {
     let mut server = TestServer::start(tells_of_its_prompt);
-    for (body, wanted) in [
-        (json!({"prompt": "ab", "echo": true}), None),
-        (json!({"prompt": "ab", "logprobs": 2}), None),
-        (json!({"prompt": "ab", "logprobs": 2, "echo": true}), Some(2)),
+    for (body, prompt_logprobs, tokens) in [
+        (json!({"prompt": "ab", "echo": true}), None, None),
+        (json!({"prompt": "ab", "logprobs": 2}), None, Some(2)),
+        (json!({"prompt": "ab", "logprobs": 2, "echo": true}), Some(2), Some(4)),
     ] {
         let answer = server.post(TEXT, &body).await.json();
-        assert_eq!(server.admitted().await.sampling.prompt_logprobs, wanted, "{body}");
-        let tokens = answer["choices"][0]["logprobs"]["tokens"].as_array().map(Vec::len);
-        assert_eq!(tokens.unwrap_or(0) >= 2, wanted.is_some(), "{answer}");
+        assert_eq!(server.admitted().await.sampling.prompt_logprobs, prompt_logprobs, "{body}");
+        let told = answer["choices"][0]["logprobs"]["tokens"].as_array().map(Vec::len);
+        assert_eq!(told, tokens, "{answer}");
     }
     server.stop().await;
 }
