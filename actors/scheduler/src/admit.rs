@@ -82,6 +82,9 @@ impl Scheduler {
             let queue_time = now.0.saturating_sub(sequence.arrived.0);
             self.tenants.charge(next.tenant, Price::Cached, cached_tokens);
             effects.push(Effect::Started { sequence: next.id, queue_time, cached_tokens });
+        } else if sequence.generated.is_empty() {
+            // What was found at first may have been lost before anything came of it.
+            sequence.cached_tokens = sequence.cached_tokens.min(cached_tokens);
         }
         survey.promised_blocks = survey.promised_blocks.map(|sum| sum + self.missing_blocks(key));
         true

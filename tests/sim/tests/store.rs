@@ -1,7 +1,7 @@
 //! The second tier: what KV memory has no room for comes back from the store, and never changes what is said.
 
 use troupe_protocol::{EngineLimits, Fault, NewSequence, SequenceId, TokenId};
-use troupe_scheduler::{Config, Event, MAX_REPLAYS};
+use troupe_scheduler::{Config, Effect, Event, MAX_REPLAYS};
 use troupe_sim::world::{LIMITS, World, prompt, sequence};
 
 /// Sixteen blocks in KV memory, so many in the store.
@@ -99,6 +99,8 @@ fn what_failed_to_load_is_not_asked_for_again() {
     world.run();
     world.assert_complete(2);
     assert_eq!(world.gpu.blocks_loaded, 9, "computed, not loaded again");
+    let [Effect::Finish { usage, .. }] = world.ends(2)[..] else { panic!("{:?}", world.ends(2)) };
+    assert_eq!((world.cached(2), usage.cached_tokens), (36, 0), "found, and lost again");
     assert_eq!(ask(&mut world, 3, &prompt(1, 40)), 36);
     assert_eq!(world.gpu.blocks_loaded, 9, "found in KV memory");
 }
